@@ -1,0 +1,25 @@
+//! An entry: what one publish stores. A batch is one entry.
+
+use bytes::Bytes;
+
+use crate::Position;
+
+/// What the broker learnt about an entry when it looked at the message's header once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EntryMeta {
+    /// Messages inside: the size of the batch, or 1.
+    pub messages: u32,
+    /// The producer's publish time, in milliseconds since the epoch.
+    pub publish_time_ms: u64,
+}
+
+/// An entry as it is stored and as it is sent: checksum, message metadata and payload, byte for byte.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Where it is.
+    pub at: Position,
+    /// The producer's bytes, unchanged.
+    pub bytes: Bytes,
+    /// What was learnt about it.
+    pub meta: EntryMeta,
+}

@@ -1,0 +1,212 @@
+//! What happens to a topic.
+
+use bytes::Bytes;
+use ledger::{CursorState, EntryCache, LedgerId, LedgerLimits, Position, Retention, StoreError, StoredEntry};
+
+use crate::{ConsumerKey, ConsumerSlot, Effects, ProducerKey, ProducerSlot, Tag};
+
+/// The owner's clocks, read once a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// Milliseconds on a clock that never goes back; its zero means nothing.
+    pub monotonic_ms: u64,
+    /// Milliseconds since the epoch.
+    pub wall_ms: u64,
+}
+
+/// What the owner lends a topic for one call.
+pub struct Turn<'a> {
+    /// The time.
+    pub now: Now,
+    /// The worker's entry cache.
+    pub cache: &'a mut EntryCache,
+    /// Where effects go.
+    pub out: &'a mut Effects,
+}
+
+/// What a topic must know of its settings; a copy, replaced as a whole when they change.
+#[derive(Clone, Debug)]
+pub struct TopicSettings {
+    /// Rollover.
+    pub ledger: LedgerLimits,
+    /// Retention of consumed data.
+    pub retention: Retention,
+    /// Entries one dispatch step reads and delivers at most (`dispatcherMaxReadBatchSize`).
+    pub max_read_entries: usize,
+    /// Bytes one dispatch step reads at most (`dispatcherMaxReadSizeBytes`).
+    pub max_read_bytes: usize,
+    /// Entries one consumer gets before the next one's turn (`dispatcherMaxRoundRobinBatchSize`).
+    pub max_round_robin: usize,
+    /// Unacked messages a Shared consumer may hold (`maxUnackedMessagesPerConsumer`), 0 = no limit.
+    pub max_unacked_per_consumer: u32,
+    /// Unacked messages a Shared subscription may hold (`maxUnackedMessagesPerSubscription`), 0 = no limit.
+    pub max_unacked_per_subscription: u32,
+    /// Cursor states per second and cursor (`managedLedgerDefaultMarkDeleteRateLimit`).
+    pub mark_delete_rate: f64,
+    /// How long a dirty cursor may stay unwritten, in milliseconds (`managedLedgerCursorPositionFlushSeconds`).
+    pub cursor_flush_ms: u64,
+    /// Ranges persisted per cursor (`managedLedgerMaxUnackedRangesToPersist`).
+    pub max_ranges: usize,
+    /// Batches persisted per cursor (`managedLedgerMaxBatchDeletedIndexToPersist`).
+    pub max_batches: usize,
+    /// Entries per cursor ledger (`managedLedgerCursorMaxEntriesPerLedger`).
+    pub cursor_ledger_max_entries: u64,
+    /// Whether part of a batch can be acked (`acknowledgmentAtBatchIndexLevelEnabled`).
+    pub batch_index_ack: bool,
+    /// How long a non-durable cursor outlives its last consumer, in milliseconds, so that a seek's reconnect finds it.
+    pub non_durable_grace_ms: u64,
+    /// How often consumed ledgers are looked for, in milliseconds (`retentionCheckIntervalInSeconds`).
+    pub retention_check_ms: u64,
+    /// Whether a durable subscription may be created by a SUBSCRIBE (`allowAutoSubscriptionCreation`).
+    pub auto_subscription: bool,
+    /// Prefix of generated producer names: `{cluster}-{instance}`.
+    pub producer_name_prefix: String,
+}
+
+/// A durable cursor as it was loaded.
+#[derive(Clone, Debug)]
+pub struct StoredCursor {
+    /// The subscription.
+    pub subscription: String,
+    /// Its state.
+    pub state: CursorState,
+    /// Version of its node.
+    pub version: i64,
+    /// The cursor ledger its record names, sealed by the load; deleted once a newer state is recorded.
+    pub ledger: Option<LedgerId>,
+    /// Cursor properties.
+    pub properties: Vec<(String, String)>,
+}
+
+/// A producer wants in.
+#[derive(Clone, Debug)]
+pub struct AttachProducer {
+    /// Who.
+    pub key: ProducerKey,
+    /// The request to answer.
+    pub request: u64,
+    /// The name asked for; none to have one made.
+    pub name: Option<String>,
+    /// Whether the user chose the name (else the client keeps one the broker made).
+    pub user_provided_name: bool,
+    /// The client's count of reconnects of this producer.
+    pub epoch: u64,
+    /// A subscription to create before the answer.
+    pub initial_subscription: Option<String>,
+    /// Properties, for statistics.
+    pub properties: Vec<(String, String)>,
+    /// The client's address, for statistics.
+    pub address: String,
+    /// The client's version, for statistics.
+    pub client_version: String,
+}
+
+/// A SEND whose checksum held.
+#[derive(Clone, Debug)]
+pub struct Publish {
+    /// Who.
+    pub key: ProducerKey,
+    /// Where in the topic.
+    pub slot: ProducerSlot,
+    /// Sequence id of the first message.
+    pub sequence: u64,
+    /// Highest sequence id, or 0.
+    pub highest_sequence: u64,
+    /// Checksum, metadata and payload as received.
+    pub bytes: Bytes,
+}
+
+/// The type of a subscription.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "Pulsar's names say it")]
+pub enum SubscriptionKind {
+    Exclusive,
+    Shared,
+    Failover,
+    KeyShared,
+}
+
+/// Where a cursor starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartAt {
+    /// At the first message there is.
+    Earliest,
+    /// At the next message published.
+    Latest,
+    /// At this message, included.
+    At(Position),
+    /// At the first message published at or after this time, in milliseconds since the epoch.
+    Time(u64),
+}
+
+/// A consumer wants in.
+#[derive(Clone, Debug)]
+pub struct AttachConsumer {
+    /// Who.
+    pub key: ConsumerKey,
+    /// The request to answer.
+    pub request: u64,
+    /// The subscription.
+    pub subscription: String,
+    /// Its type.
+    pub kind: SubscriptionKind,
+    /// Whether the cursor survives its consumers.
+    pub durable: bool,
+    /// Where a new cursor starts; none on a non-durable subscription: keep its cursor if there is one, else latest.
+    pub start: Option<StartAt>,
+    /// The consumer's name, for statistics.
+    pub name: String,
+    /// Lower goes first.
+    pub priority: i32,
+    /// The client's epoch, if it keeps one.
+    pub epoch: Option<u64>,
+    /// Properties, for statistics.
+    pub properties: Vec<(String, String)>,
+    /// The client's address, for statistics.
+    pub address: String,
+    /// The client's version, for statistics.
+    pub client_version: String,
+}
+
+/// Acks of one command.
+#[derive(Clone, Debug)]
+pub struct Ack {
+    /// Who.
+    pub key: ConsumerKey,
+    /// Where in the topic.
+    pub slot: ConsumerSlot,
+    /// The request to answer, if the client wants an answer.
+    pub request: Option<u64>,
+    /// What.
+    pub ids: AckIds,
+}
+
+/// What is acked. The single entry, by far the most frequent, allocates nothing.
+#[derive(Clone, Debug)]
+pub enum AckIds {
+    /// One whole entry.
+    One(Position),
+    /// Entries, each with what is left of its batch (none: all of it is acked) and the batch's size if the client said.
+    Many(Vec<(Position, Option<ledger::AckSet>, Option<u32>)>),
+    /// Everything up to and including this one, likewise.
+    Cumulative(Position, Option<ledger::AckSet>, Option<u32>),
+}
+
+/// Where a seek goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SeekTo {
+    /// This message is delivered next; (-1,-1) and (max,max) are earliest and latest.
+    Message(Position),
+    /// The first message published at or after this time, in milliseconds since the epoch.
+    Time(u64),
+}
+
+/// What became of a read.
+pub struct ReadOutcome {
+    /// The request's tag.
+    pub tag: Tag,
+    /// The ledger read.
+    pub ledger: LedgerId,
+    /// Its entries, in order.
+    pub entries: Result<Vec<StoredEntry>, StoreError>,
+}

@@ -1,0 +1,121 @@
+//! Numbers that people and tools ask a topic for.
+
+/// Numbers of one consumer.
+#[derive(Clone, Debug, Default)]
+pub struct ConsumerStats {
+    /// Its name.
+    pub name: String,
+    /// Its id, as its connection chose it.
+    pub id: u64,
+    /// Messages it will still take; may be negative by part of a batch.
+    pub available_permits: i64,
+    /// Messages delivered and not acked.
+    pub unacked_messages: u64,
+    /// Whether it is held back by the unacked limit.
+    pub blocked_on_unacked: bool,
+    /// Messages delivered since it attached.
+    pub messages_out: u64,
+    /// Their bytes.
+    pub bytes_out: u64,
+    /// Messages delivered again since it attached.
+    pub messages_redelivered: u64,
+    /// Messages acked since it attached.
+    pub messages_acked: u64,
+    /// Its address.
+    pub address: String,
+    /// Its client's version.
+    pub client_version: String,
+    /// When it attached, milliseconds since the epoch.
+    pub connected_since_ms: u64,
+    /// Its last FLOW, milliseconds since the epoch.
+    pub last_flow_ms: u64,
+    /// Its properties.
+    pub properties: Vec<(String, String)>,
+    /// The subscription's type: `Exclusive`, `Shared`, `Failover`, `Key_Shared`.
+    pub kind: &'static str,
+    /// Entries in the subscription's backlog.
+    pub backlog: u64,
+}
+
+/// Numbers of one producer.
+#[derive(Clone, Debug, Default)]
+pub struct ProducerStats {
+    /// Its name.
+    pub name: String,
+    /// Its id, as its connection chose it.
+    pub id: u64,
+    /// Messages published since it attached.
+    pub messages_in: u64,
+    /// Their bytes.
+    pub bytes_in: u64,
+    /// Its address.
+    pub address: String,
+    /// Its client's version.
+    pub client_version: String,
+    /// When it attached, milliseconds since the epoch.
+    pub connected_since_ms: u64,
+    /// Its properties.
+    pub properties: Vec<(String, String)>,
+}
+
+/// Numbers of one subscription.
+#[derive(Clone, Debug, Default)]
+pub struct SubscriptionStats {
+    /// Its name.
+    pub name: String,
+    /// Its type: `Exclusive`, `Shared`, `Failover`, `Key_Shared`; empty while no consumer ever attached.
+    pub kind: &'static str,
+    /// Whether its cursor survives its consumers.
+    pub durable: bool,
+    /// Entries not acked.
+    pub backlog: u64,
+    /// Messages delivered and not acked.
+    pub unacked_messages: u64,
+    /// Messages delivered since the topic was loaded.
+    pub messages_out: u64,
+    /// Their bytes.
+    pub bytes_out: u64,
+    /// Messages delivered again since the topic was loaded.
+    pub messages_redelivered: u64,
+    /// Mark-delete position, `ledger:entry`.
+    pub mark_delete: String,
+    /// Read position, `ledger:entry`.
+    pub read_position: String,
+    /// Ranges acked beyond the mark-delete position.
+    pub acked_ranges: u64,
+    /// Its consumers.
+    pub consumers: Vec<ConsumerStats>,
+    /// Cursor properties.
+    pub properties: Vec<(String, String)>,
+}
+
+/// Numbers of one topic.
+#[derive(Clone, Debug, Default)]
+pub struct TopicStats {
+    /// Messages published since it was loaded.
+    pub messages_in: u64,
+    /// Their bytes.
+    pub bytes_in: u64,
+    /// Entries published since it was loaded.
+    pub entries_in: u64,
+    /// Messages delivered since it was loaded.
+    pub messages_out: u64,
+    /// Their bytes.
+    pub bytes_out: u64,
+    /// Bytes stored.
+    pub storage_bytes: u64,
+    /// Entries stored.
+    pub storage_entries: u64,
+    /// Last confirmed entry, `ledger:entry`.
+    pub last_confirmed: String,
+    /// Entries delivered from the cache, and entries delivered after a storage read.
+    pub cache_hits: u64,
+    /// See [`cache_hits`](Self::cache_hits).
+    pub cache_misses: u64,
+    /// The ledgers: id, entries, bytes.
+    pub ledgers: Vec<(i64, u64, u64)>,
+    /// Its producers.
+    pub producers: Vec<ProducerStats>,
+    /// Its subscriptions.
+    pub subscriptions: Vec<SubscriptionStats>,
+}
