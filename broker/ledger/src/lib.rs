@@ -13,9 +13,9 @@ mod store;
 pub mod cache;
 
 pub use block::{Block, BlockBuilder, BlockEntry};
+pub use cache::{CacheKey, EntryCache};
 pub use cursor::{AckSet, BatchAck, Cursor, CursorState};
 pub use entry::{Entry, EntryMeta};
 pub use managed_ledger::{AppendError, LedgerLimits, LedgerList, LedgerState, LedgerSummary, ManagedLedger, Retention};
 pub use position::{EntryId, LedgerId, Position};
-pub use cache::{CacheKey, EntryCache};
 pub use store::{Capabilities, Done, LedgerStore, Purpose, ReadRange, Sealed, StoreError, StoreHealth, StoredEntry};

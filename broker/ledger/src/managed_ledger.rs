@@ -84,68 +84,126 @@ impl ManagedLedger {
     /// A chain read from the metadata store: `sealed` is the true end of its last ledger (none for a new topic),
     /// `fresh` the new ledger that takes appends from now on (unless terminated).
     /// Ledgers without entries are left out of the list; [`take_dropped`](Self::take_dropped) names them.
-    pub fn recover(stored: LedgerList, sealed: Option<Sealed>, fresh: LedgerId, limits: LedgerLimits, now_ms: u64) -> ManagedLedger { todo!() }
+    pub fn recover(stored: LedgerList, sealed: Option<Sealed>, fresh: LedgerId, limits: LedgerLimits, now_ms: u64) -> ManagedLedger {
+        todo!()
+    }
     /// The list to be recorded now.
-    pub fn list(&self) -> LedgerList { todo!() }
-    pub fn state(&self) -> LedgerState { todo!() }
+    pub fn list(&self) -> LedgerList {
+        todo!()
+    }
+    pub fn state(&self) -> LedgerState {
+        todo!()
+    }
     /// The ledger that takes appends.
-    pub fn current(&self) -> LedgerId { todo!() }
+    pub fn current(&self) -> LedgerId {
+        todo!()
+    }
     /// Ledgers that left the list and may be deleted once the list is recorded.
-    pub fn take_dropped(&mut self) -> Vec<LedgerId> { todo!() }
+    pub fn take_dropped(&mut self) -> Vec<LedgerId> {
+        todo!()
+    }
 
     /// Assigns the next position to an entry of `bytes`.
-    pub fn append(&mut self, bytes: usize) -> Result<Position, AppendError> { todo!() }
+    pub fn append(&mut self, bytes: usize) -> Result<Position, AppendError> {
+        todo!()
+    }
     /// Everything up to `upto` is durable: counts move, `upto` becomes the last confirmed entry.
-    pub fn confirm(&mut self, upto: Position) { todo!() }
+    pub fn confirm(&mut self, upto: Position) {
+        todo!()
+    }
     /// Positions assigned and not confirmed.
-    pub fn unconfirmed(&self) -> u64 { todo!() }
+    pub fn unconfirmed(&self) -> u64 {
+        todo!()
+    }
 
     /// Whether the current ledger has reached a limit; also what a timer asks for the age limit.
-    pub fn is_full(&self, now_ms: u64) -> bool { todo!() }
+    pub fn is_full(&self, now_ms: u64) -> bool {
+        todo!()
+    }
     /// Stops appends; they fail with `RollingOver` until [`rolled`](Self::rolled).
-    pub fn begin_rollover(&mut self) { todo!() }
+    pub fn begin_rollover(&mut self) {
+        todo!()
+    }
     /// The next ledger exists and every append to the current one is confirmed: closes the current one and puts the
     /// next in the list (to be recorded). State stays `RollingOver`. An empty current ledger is dropped.
-    pub fn next_ledger(&mut self, next: LedgerId, now_ms: u64) { todo!() }
+    pub fn next_ledger(&mut self, next: LedgerId, now_ms: u64) {
+        todo!()
+    }
     /// The list with the next ledger is recorded: appends go on, there.
-    pub fn rolled(&mut self) { todo!() }
+    pub fn rolled(&mut self) {
+        todo!()
+    }
     /// Ends the topic; returns the last position.
-    pub fn terminate(&mut self, now_ms: u64) -> Position { todo!() }
+    pub fn terminate(&mut self, now_ms: u64) -> Position {
+        todo!()
+    }
     /// Not ours any more.
-    pub fn fence(&mut self) { todo!() }
+    pub fn fence(&mut self) {
+        todo!()
+    }
 
     /// The newest durable position; (ledger, -1) when the current ledger is the first and empty.
-    pub fn last_confirmed(&self) -> Position { todo!() }
+    pub fn last_confirmed(&self) -> Position {
+        todo!()
+    }
     /// The first entry there is, or where the next one will be when there is none.
-    pub fn first(&self) -> Position { todo!() }
+    pub fn first(&self) -> Position {
+        todo!()
+    }
     /// The mark-delete position of a cursor that has consumed nothing: just before [`first`](Self::first).
-    pub fn before_first(&self) -> Position { todo!() }
+    pub fn before_first(&self) -> Position {
+        todo!()
+    }
     /// The next existing entry after `at` (which need not exist), or where it will be: may be one past the end.
-    pub fn next(&self, at: Position) -> Position { todo!() }
+    pub fn next(&self, at: Position) -> Position {
+        todo!()
+    }
     /// The entry before `at`, or (ledger, -1) at the front.
-    pub fn previous(&self, at: Position) -> Position { todo!() }
+    pub fn previous(&self, at: Position) -> Position {
+        todo!()
+    }
     /// `at` if it exists, else the next existing entry after it, or one past the end.
-    pub fn at_or_next(&self, at: Position) -> Position { todo!() }
+    pub fn at_or_next(&self, at: Position) -> Position {
+        todo!()
+    }
     /// Whether `at` is a durable entry of a ledger in the list.
-    pub fn contains(&self, at: Position) -> bool { todo!() }
+    pub fn contains(&self, at: Position) -> bool {
+        todo!()
+    }
     /// Entries in (after, upto]. O(log ledgers).
-    pub fn count(&self, after: Position, upto: Position) -> u64 { todo!() }
+    pub fn count(&self, after: Position, upto: Position) -> u64 {
+        todo!()
+    }
     /// The entry `n` entries after `after` (n >= 1), clamped to the last confirmed entry.
-    pub fn skip(&self, after: Position, n: u64) -> Position { todo!() }
+    pub fn skip(&self, after: Position, n: u64) -> Position {
+        todo!()
+    }
     /// Last durable entry of `ledger`, for bounding reads; `EntryId::NONE` if none or unknown.
-    pub fn last_of(&self, ledger: LedgerId) -> EntryId { todo!() }
+    pub fn last_of(&self, ledger: LedgerId) -> EntryId {
+        todo!()
+    }
     /// All confirmed entries and bytes.
-    pub fn totals(&self) -> (u64, u64) { todo!() }
+    pub fn totals(&self) -> (u64, u64) {
+        todo!()
+    }
     /// The ledgers, oldest first, for statistics.
-    pub fn ledgers(&self) -> Vec<LedgerSummary> { todo!() }
+    pub fn ledgers(&self) -> Vec<LedgerSummary> {
+        todo!()
+    }
 
     /// Removes ledgers that every durable cursor has passed and retention lets go, oldest first; they come out of
     /// [`take_dropped`](Self::take_dropped). `slowest` is the lowest durable mark-delete position, none without durable
     /// cursors. The current ledger is never removed. Returns whether the list changed.
-    pub fn trim(&mut self, slowest: Option<Position>, retention: Retention, now_ms: u64) -> bool { todo!() }
+    pub fn trim(&mut self, slowest: Option<Position>, retention: Retention, now_ms: u64) -> bool {
+        todo!()
+    }
 
     /// `ManagedLedgerInfo` bytes.
-    pub fn encode_list(list: &LedgerList) -> Vec<u8> { todo!() }
+    pub fn encode_list(list: &LedgerList) -> Vec<u8> {
+        todo!()
+    }
     /// From `ManagedLedgerInfo` bytes; empty bytes are an empty list.
-    pub fn decode_list(bytes: &[u8]) -> Result<LedgerList, String> { todo!() }
+    pub fn decode_list(bytes: &[u8]) -> Result<LedgerList, String> {
+        todo!()
+    }
 }

@@ -13,17 +13,31 @@ pub struct EntryCache {}
 #[allow(missing_docs, unused_variables, clippy::todo, reason = "contract first, bodies next")]
 impl EntryCache {
     /// A cache that holds at most `budget` bytes of entries; 0 keeps nothing.
-    pub fn new(budget: usize) -> EntryCache { todo!() }
+    pub fn new(budget: usize) -> EntryCache {
+        todo!()
+    }
     /// A place for a topic.
-    pub fn open(&mut self) -> CacheKey { todo!() }
+    pub fn open(&mut self) -> CacheKey {
+        todo!()
+    }
     /// Forgets a topic.
-    pub fn close(&mut self, topic: CacheKey) { todo!() }
+    pub fn close(&mut self, topic: CacheKey) {
+        todo!()
+    }
     /// Adds the newest entry of a topic; positions grow.
-    pub fn insert(&mut self, topic: CacheKey, entry: Entry) { todo!() }
+    pub fn insert(&mut self, topic: CacheKey, entry: Entry) {
+        todo!()
+    }
     /// The entry at `at`.
-    pub fn get(&self, topic: CacheKey, at: Position) -> Option<&Entry> { todo!() }
+    pub fn get(&self, topic: CacheKey, at: Position) -> Option<&Entry> {
+        todo!()
+    }
     /// Drops the entries of a topic below `before`: no reader expects them.
-    pub fn release(&mut self, topic: CacheKey, before: Position) { todo!() }
+    pub fn release(&mut self, topic: CacheKey, before: Position) {
+        todo!()
+    }
     /// Bytes of entries held.
-    pub fn bytes(&self) -> usize { todo!() }
+    pub fn bytes(&self) -> usize {
+        todo!()
+    }
 }
