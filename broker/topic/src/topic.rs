@@ -3,9 +3,9 @@
 use ledger::{CacheKey, LedgerId, ManagedLedger, Position, StoreError};
 use wire::TopicName;
 
-use crate::event::{Ack, AttachConsumer, AttachProducer, Publish, ReadOutcome, SeekTo, StoredCursor, TopicSettings, Turn};
+use crate::event::{Ack, AttachConsumer, AttachProducer, Publish, ReadOutcome, SeekTo, StartAt, StoredCursor, TopicSettings, Turn};
 use crate::stats::TopicStats;
-use crate::{ConsumerKey, ConsumerSlot, Now, ProducerKey, Tag};
+use crate::{ConnectionKey, ConsumerKey, ConsumerSlot, Now, ProducerKey, Tag};
 
 /// One topic. Every call may add effects to the turn; none waits.
 #[derive(Debug)]
@@ -45,8 +45,13 @@ impl Topic {
     pub fn appended(&mut self, turn: &mut Turn<'_>, upto: Position) {
         todo!()
     }
-    /// An append failed or its outcome is unknown: nothing from `from` on is ever acknowledged. DiskNearlyFull refuses the publishes and the topic goes on.
+    /// An append failed or its outcome is unknown: nothing from `from` on is ever acknowledged, and the topic asks to be unloaded,
+    /// so that producers attach and send again. To refuse publishes beforehand, see [`set_store_writable`](Self::set_store_writable).
     pub fn append_failed(&mut self, turn: &mut Turn<'_>, from: Position, error: &StoreError) {
+        todo!()
+    }
+    /// Whether the store takes publishes: a reason refuses them before they get a position, while consuming and trimming go on.
+    pub fn set_store_writable(&mut self, turn: &mut Turn<'_>, refusal: Option<String>) {
         todo!()
     }
     pub fn cursor_appended(&mut self, turn: &mut Turn<'_>, tag: Tag, outcome: Result<(), StoreError>) {
@@ -120,7 +125,10 @@ impl Topic {
     pub fn stats(&self) -> TopicStats {
         todo!()
     }
-    /// Creates a durable subscription for the admin API, answered with `Success` or `Error` under a tag that the owner maps back.
+    /// Creates a durable subscription; answers `to` with `Success` or `Error`.
+    pub fn create_subscription(&mut self, turn: &mut Turn<'_>, to: ConnectionKey, request: u64, subscription: String, start: StartAt) {
+        todo!()
+    }
     pub fn producers(&self) -> usize {
         todo!()
     }
