@@ -11,6 +11,7 @@ use crate::{
     field::{Body, Sink, take_varint},
     hot::Stop,
     proto::{self, BaseCommand},
+    required::{Incomplete, check_command},
 };
 
 /// Why the bytes of a command are none.
@@ -40,6 +41,12 @@ pub enum DecodeError {
         command: &'static str,
         /// The field.
         field: &'static str,
+    },
+    /// It nests deeper than any command, or uses groups, which the protocol has none of.
+    #[error("{command} is encoded in a way that is not supported")]
+    Unreadable {
+        /// The command.
+        command: &'static str,
     },
     /// An ACK that is neither individual nor cumulative.
     #[error("ACK of unknown type {0}")]
@@ -73,6 +80,10 @@ macro_rules! commands {
                     $(Command::$cold(_) => $cold_number,)*
                     Command::Unknown(number) => *number,
                 }
+            }
+
+            fn is_hot(&self) -> bool {
+                matches!(self, $(Command::$hot(_))|*)
             }
 
             /// Its name in the protocol, for logs and errors.
@@ -212,7 +223,9 @@ impl Command {
             return Self::decode_unusual(command);
         };
         match Self::decode_usual(number, at, &command) {
-            Ok(decoded) => Ok(decoded),
+            // Hot commands have looked for their required fields on the way.
+            Ok(decoded) if decoded.is_hot() => Ok(decoded),
+            Ok(decoded) => complete(number, &command).map(|()| decoded),
             Err(Stopped::Hot(Stop::Unexpected)) => Self::decode_unusual(command),
             Err(Stopped::Hot(Stop::Missing(field))) => Err(DecodeError::MissingField { command: known_name(number), field }),
             Err(Stopped::Cold(error)) => Err(DecodeError::Body { command: known_name(number), error }),
@@ -221,11 +234,12 @@ impl Command {
 
     #[cold]
     fn decode_unusual(command: Bytes) -> Result<Command, DecodeError> {
-        let usual = usual_envelope(&command).and_then(|(number, _)| type_name(number));
-        match BaseCommand::decode(command) {
-            Ok(base) => Self::from_generated(Box::new(base)),
-            Err(error) => Err(usual.map_or(DecodeError::Envelope(error.clone()), |command| DecodeError::Body { command, error })),
-        }
+        let base = Box::new(BaseCommand::decode(command.clone()).map_err(|error| match usual_envelope(&command) {
+            Some((number, _)) if type_name(number).is_some() => DecodeError::Body { command: known_name(number), error },
+            _ => DecodeError::Envelope(error),
+        })?);
+        complete(base.r#type, &command)?;
+        Self::from_generated(base)
     }
 
     /// Appends the whole frame: sizes and command, no payload.
@@ -260,6 +274,13 @@ impl From<std::convert::Infallible> for DecodeError {
     fn from(never: std::convert::Infallible) -> Self {
         match never {}
     }
+}
+
+fn complete(number: i32, command: &[u8]) -> Result<(), DecodeError> {
+    check_command(command).map_err(|incomplete| match (incomplete, known_name(number)) {
+        (Incomplete::Missing(field), command) => DecodeError::MissingField { command, field },
+        (Incomplete::Unreadable, command) => DecodeError::Unreadable { command },
+    })
 }
 
 fn missing(command: &'static str) -> DecodeError {
@@ -324,6 +345,6 @@ struct Generated<'a, M>(&'a M);
 
 impl<M: prost::Message> Body for Generated<'_, M> {
     fn fields(&self, out: &mut impl Sink) {
-        out.skip_or_write(self.0.encoded_len(), |out| self.0.encode_raw(out));
+        out.nested(self.0.encoded_len(), |out| self.0.encode_raw(out));
     }
 }
