@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use ledger::{Position, Retention};
 use topic::faults::Faults;
 use topic::{
-    Ack, AckIds, AttachConsumer, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, Reply, SeekTo, StartAt, SubscriptionKind, TopicSettings,
+    Ack, AckIds, AttachConsumer, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, Reply, SeekTo, StartAt, SubscriptionKind, Topic,
+    TopicSettings,
 };
 
 use super::mirror::{Delivery, Index, Mirror};
@@ -489,13 +490,7 @@ impl Play {
     /// The place that a move to `floor` really goes to: not before the first entry there is, nor past the end.
     fn bounded(&self, floor: Position) -> Position {
         let end = self.acknowledged.last_key_value().map_or(floor, |(at, _)| at.following());
-        floor.min(end).max(self.first())
-    }
-
-    /// Ledgers that nobody needed any more may be gone.
-    fn first(&self) -> Position {
-        let first = self.owner.topic.stats().ledgers.first().map_or(0, |(id, ..)| *id);
-        Position::new(first, 0)
+        floor.min(end).max(first(&self.owner.topic))
     }
 
     fn check_nothing_lost(&self) -> Result<(), String> {
@@ -553,8 +548,8 @@ impl Play {
             return Err(format!("{} came to {index}, whose connection is full", delivery.at));
         }
         let mirror = self.mirrors.get_mut(consumer.subscription).ok_or("a delivery of no subscription")?;
-        let world = &self.owner.world;
-        let used = mirror.deliver(delivery, &self.acknowledged, |at| world.holds(at))?;
+        let topic = &self.owner.topic;
+        let used = mirror.deliver(delivery, &self.acknowledged, || first(topic))?;
         consumer.permits -= i64::from(used);
         Ok(())
     }
@@ -618,7 +613,7 @@ impl Play {
         let name = consumer.subscription;
         (consumer.slot, consumer.asking, consumer.permits, consumer.writable) = (Some(slot), false, 0, true);
         let (_, kind, durable) = SUBSCRIPTIONS.into_iter().find(|(known, ..)| *known == name).expect("known");
-        let floor = floor.unwrap_or(Position::EARLIEST).max(self.first());
+        let floor = floor.unwrap_or(Position::EARLIEST).max(first(&self.owner.topic));
         if !durable {
             // A reader that is late starts where the chain begins.
             self.mirrors.insert(name, Mirror::new(kind, false, floor));
@@ -725,4 +720,9 @@ impl Play {
         self.producers.iter().all(|producer| producer.open() == 0)
             && stats.subscriptions.iter().all(|subscription| subscription.backlog == 0)
     }
+}
+
+/// Where the topic begins: ledgers that nobody needed any more are gone.
+fn first(topic: &Topic) -> Position {
+    Position::new(topic.stats().ledgers.first().map_or(0, |(id, ..)| *id), 0)
 }
