@@ -143,12 +143,13 @@ impl Mirror {
         if self.last.is_some_and(|last| last >= at) {
             return Err(format!("{at} came after {:?}", self.last));
         }
-        // What does not hold back trimming may be left behind by it.
-        let floor = if self.durable { self.floor } else { self.floor.max(first()) };
-        let from = self.last.map_or(floor, Position::following).max(floor);
+        let from = self.last.map_or(self.floor, Position::following).max(self.floor);
         if from < at {
-            let mut between = acknowledged.range(from..at).map(|(between, _)| *between);
-            if let Some(skipped) = between.find(|between| !self.acked.contains(between) && !self.held.contains_key(between)) {
+            let left_out = acknowledged.range(from..at).map(|(skipped, _)| *skipped);
+            let mut left_out = left_out.filter(|skipped| !self.acked.contains(skipped) && !self.held.contains_key(skipped)).peekable();
+            // What does not hold back trimming may be left behind by it.
+            let gone = if left_out.peek().is_some() && !self.durable { first() } else { Position::EARLIEST };
+            if let Some(skipped) = left_out.find(|skipped| *skipped >= gone) {
                 return Err(format!("{at} came and left out {skipped}"));
             }
         }

@@ -51,8 +51,11 @@ impl Play {
         if self.refusing {
             self.toggle_refusal();
         }
+        self.check_rest(true)?;
         for _ in 0..400 {
-            self.check_rest(true)?;
+            self.owner.wait(1_000);
+            self.owner.settle();
+            self.listen()?;
             if self.owner.unload_reason.is_some() {
                 self.unload(true)?;
             }
@@ -67,6 +70,7 @@ impl Play {
                 break;
             }
         }
+        self.check_rest(true)?;
         if let Some(stuck) = self.producers.iter().position(|producer| producer.open() > 0) {
             return Err(format!("producer {stuck} waits for receipts for ever"));
         }
@@ -85,7 +89,7 @@ impl Play {
         consumer.writable = true;
         self.owner.call(|topic, turn| topic.set_writable(turn, key, slot, true));
         self.listen()?;
-        self.flow_to(index, 50)?;
+        self.flow_to(index, 100)?;
         let held = self.mirrors.get(name).map(|mirror| mirror.held_by(index)).unwrap_or_default();
         for at in held {
             if let Some(mirror) = self.mirrors.get_mut(name) {
