@@ -2,6 +2,7 @@
 
 extern crate geminga_topic as topic;
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
@@ -22,7 +23,7 @@ struct Bench {
     consumers: Vec<(ConsumerKey, ConsumerSlot)>,
     bytes: Bytes,
     last: Position,
-    delivered: Vec<(ConsumerKey, Position)>,
+    delivered: VecDeque<(ConsumerKey, Position)>,
 }
 
 fn main() {
@@ -30,6 +31,7 @@ fn main() {
         let mut bench = Bench::new(in_flight);
         bench.run(200_000, in_flight);
         let count = 2_000_000;
+        #[allow(clippy::disallowed_methods, reason = "a bench has a clock")]
         let start = Instant::now();
         bench.run(count, in_flight);
         let each = start.elapsed().as_nanos() / count as u128;
@@ -77,7 +79,7 @@ impl Bench {
             consumers: Vec::new(),
             bytes: payload(),
             last: Position::EARLIEST,
-            delivered: Vec::new(),
+            delivered: VecDeque::new(),
         };
         bench.attach(in_flight);
         bench
@@ -129,7 +131,7 @@ impl Bench {
         for effect in self.effects.drain(..) {
             match effect {
                 Effect::Append { at, .. } => self.last = at,
-                Effect::Deliver { to, at, .. } => self.delivered.push((to, at)),
+                Effect::Deliver { to, at, .. } => self.delivered.push_back((to, at)),
                 Effect::Reply { reply: Reply::ProducerReady { producer, slot, .. }, .. } => self.producer = (producer, slot),
                 Effect::Reply { reply: Reply::ConsumerReady { consumer, slot, .. }, .. } => self.consumers.push((consumer, slot)),
                 _ => {}
@@ -151,15 +153,13 @@ impl Bench {
             self.call(|topic, turn| topic.appended(turn, upto));
             self.take_effects();
             let excess = self.delivered.len().saturating_sub(in_flight);
-            let mut acks = std::mem::take(&mut self.delivered);
-            for (consumer, at) in acks.drain(..excess) {
+            for _ in 0..excess {
+                let Some((consumer, at)) = self.delivered.pop_front() else { break };
                 let slot = self.consumers[consumer.id as usize].1;
                 let ack = Ack { key: consumer, slot, request: None, ids: AckIds::One(at) };
                 self.call(|topic, turn| topic.ack(turn, ack));
                 self.call(|topic, turn| topic.flow(turn, consumer, slot, 1));
             }
-            acks.append(&mut self.delivered);
-            self.delivered = acks;
             self.take_effects();
         }
     }
