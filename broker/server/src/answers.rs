@@ -1,10 +1,11 @@
 //! What goes back to a client: the effects of topics, spelt as frames into the connection's out buffer.
 
 use topic::{ConnectionKey, Effect, Reply};
-use wire::{Command, NO_REQUEST, ServerError, proto};
+use wire::{Command, Delivery, NO_REQUEST, Receipt, ServerError, proto};
 
-use crate::connection::{Connection, ConsumerRoute, ProducerRoute};
+use crate::connection::Connection;
 use crate::letter::{Letter, TopicEvent, TopicRef};
+use crate::route;
 use crate::worker::Worker;
 
 impl Worker {
@@ -13,9 +14,17 @@ impl Worker {
         match effect {
             Effect::Receipt { to, sequence, highest_sequence, at, bytes } => {
                 let Some(connection) = self.settle(to.connection, bytes) else { return };
-                let (ledger, entry) = at.map_or((-1, -1), |at| (at.ledger.0, at.entry.0));
-                let partition = route_partition(connection, to.id);
-                wire::encode_receipt(connection.out.tail(), to.id, sequence, highest_sequence, ledger, entry, partition);
+                let (ledger, entry) = at.map_or((-1_i64, -1_i64), |at| (at.ledger.0, at.entry.0));
+                let partition = connection.producers.get(&to.id).map_or(-1, |route| route.partition);
+                let receipt = Receipt {
+                    producer_id: to.id,
+                    sequence_id: sequence,
+                    highest_sequence_id: (highest_sequence > 0).then_some(highest_sequence),
+                    ledger: ledger.cast_unsigned(),
+                    entry: entry.cast_unsigned(),
+                    partition,
+                };
+                wire::encode_receipt(connection.out.tail(), &receipt);
                 self.mark_dirty(to.connection.slot, to.connection.generation);
             }
             Effect::Refused { to, sequence, error, message, bytes } => {
@@ -52,9 +61,17 @@ impl Worker {
         let limit = self.shared.settings.out_buffer_bytes;
         let key = to.connection;
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
-        let partition = connection.partition_of_consumer(to.id);
-        let set = ack_set.as_deref().map_or(&[][..], |s| &s.0);
-        wire::encode_message_header(connection.out.tail(), to.id, at.ledger.0, at.entry.0, partition, redeliveries, set, epoch, bytes.len());
+        let Some(partition) = connection.consumers.get(&to.id).map(|route| route.partition) else { return };
+        let delivery = Delivery {
+            consumer_id: to.id,
+            ledger: at.ledger.0.cast_unsigned(),
+            entry: at.entry.0.cast_unsigned(),
+            partition,
+            redelivery_count: redeliveries,
+            ack_set: ack_set.as_deref().map_or(&[][..], |set| &set.0),
+            consumer_epoch: epoch,
+        };
+        wire::encode_message_header(connection.out.tail(), &delivery, bytes.len());
         connection.out.payload(bytes);
         if !connection.stalled && connection.out.len() > limit {
             connection.stalled = true;
@@ -106,15 +123,11 @@ impl Worker {
             // The connection went away while its producer was being attached.
             return self.send(from.worker, detach(None));
         };
-        let close = match connection.producers.get(&producer.id) {
-            Some(ProducerRoute::Attaching { close }) => *close,
-            _ => None,
-        };
-        if let Some(closing) = close {
+        let Some(route) = connection.producers.get_mut(&producer.id) else { return self.send(from.worker, detach(None)) };
+        if let Some(closing) = route.attach(from, slot) {
             connection.forget_producer(producer.id);
             return self.send(from.worker, detach(Some(closing)));
         }
-        connection.producers.insert(producer.id, ProducerRoute::Attached { topic: from, slot });
         let success = proto::CommandProducerSuccess {
             request_id: request,
             producer_name: name,
@@ -132,15 +145,11 @@ impl Worker {
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else {
             return self.send(from.worker, detach(None));
         };
-        let close = match connection.consumers.get(&consumer.id) {
-            Some(ConsumerRoute::Attaching { close }) => *close,
-            _ => None,
-        };
-        if let Some(closing) = close {
+        let Some(route) = connection.consumers.get_mut(&consumer.id) else { return self.send(from.worker, detach(None)) };
+        if let Some(closing) = route.attach(from, slot) {
             connection.consumers.remove(&consumer.id);
             return self.send(from.worker, detach(Some(closing)));
         }
-        connection.consumers.insert(consumer.id, ConsumerRoute::Attached { topic: from, slot });
         let stalled = connection.stalled;
         self.tell_success(key, request);
         if stalled {
@@ -151,7 +160,12 @@ impl Worker {
     /// A request failed; if it was to attach something, that is not attached, and a close that waited for it is answered.
     fn failed(&mut self, to: ConnectionKey, request: u64, error: ServerError, message: &str) {
         self.unsubscribed(to, request, false);
+        let Some(connection) = self.connections.get_mut(to.slot, to.generation) else { return };
+        let close = route::give_up(&mut connection.producers, request).or_else(|| route::give_up(&mut connection.consumers, request)).flatten();
         self.tell_error(to, request, error, message);
+        if let Some(closing) = close {
+            self.tell_success(to, closing);
+        }
     }
 
     fn unsubscribed(&mut self, to: ConnectionKey, request: u64, done: bool) {

@@ -17,9 +17,10 @@ use topic::{ConnectionKey, ConsumerSlot, ProducerSlot};
 use wire::FrameDecoder;
 
 use crate::id_map::IdMap;
-use crate::letter::{TopicEvent, TopicRef};
+use crate::letter::{Letter, TopicEvent};
 use crate::listener::{Accepted, Speaks};
 use crate::out_buffer::OutBuffer;
+use crate::route::Route;
 use crate::session::Peer;
 use crate::worker::Worker;
 
@@ -43,8 +44,8 @@ pub(crate) struct Connection {
     pub(crate) stalled: bool,
     /// What the peer said of itself; none before CONNECT.
     pub(crate) peer: Option<Peer>,
-    pub(crate) producers: IdMap<ProducerRoute>,
-    pub(crate) consumers: IdMap<ConsumerRoute>,
+    pub(crate) producers: IdMap<Route<ProducerSlot>>,
+    pub(crate) consumers: IdMap<Route<ConsumerSlot>>,
     /// UNSUBSCRIBEs on their way: request and consumer.
     pub(crate) unsubscribing: Vec<(u64, u64)>,
     recently_closed: VecDeque<u64>,
@@ -54,22 +55,6 @@ pub(crate) struct Connection {
     pub(crate) pinged: bool,
     /// To be closed once everything is written.
     pub(crate) closing: bool,
-}
-
-/// Where a producer's SENDs go.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum ProducerRoute {
-    /// Not answered yet; the client may have asked to close it meanwhile.
-    Attaching { close: Option<u64> },
-    Attached { topic: TopicRef, slot: ProducerSlot },
-}
-
-/// Where a consumer's commands go.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum ConsumerRoute {
-    /// Not answered yet; the client may have asked to close it meanwhile.
-    Attaching { close: Option<u64> },
-    Attached { topic: TopicRef, slot: ConsumerSlot },
 }
 
 /// What the reading task and the worker share of a connection.
@@ -161,7 +146,7 @@ impl Connection {
         }
     }
 
-    pub(crate) fn forget_producer(&mut self, id: u64) -> Option<ProducerRoute> {
+    pub(crate) fn forget_producer(&mut self, id: u64) -> Option<Route<ProducerSlot>> {
         let route = self.producers.remove(&id)?;
         if self.recently_closed.len() == REMEMBER_CLOSED {
             self.recently_closed.pop_front();
@@ -189,7 +174,8 @@ pub(crate) fn begin(worker: &mut Worker, me: &Rc<RefCell<Worker>>, accepted: Acc
     let me = me.clone();
     match speaks {
         Speaks::Http => {
-            let serve = (worker.shared.http)(stream, peer);
+            let Some(http) = worker.shared.http.get() else { return worker.left(peer.ip(), speaks) };
+            let serve = http(stream, peer);
             tokio::task::spawn_local(async move {
                 serve.await;
                 me.borrow_mut().left(peer.ip(), speaks);
@@ -321,9 +307,9 @@ impl Worker {
         let key = connection.key;
         let routes: Vec<_> = connection.consumers.iter().map(|(id, route)| (*id, *route)).collect();
         for (id, route) in routes {
-            if let ConsumerRoute::Attached { topic, slot } = route {
+            if let Some((topic, slot)) = route.attached() {
                 let event = TopicEvent::SetWritable { key: topic::ConsumerKey { connection: key, id }, slot, writable };
-                self.send(topic.worker, crate::letter::Letter::ToTopic { topic, event });
+                self.send(topic.worker, Letter::ToTopic { topic, event });
             }
         }
     }
@@ -396,15 +382,15 @@ impl Worker {
             let _ = connection.write();
         }
         for (id, route) in connection.producers.drain() {
-            if let ProducerRoute::Attached { topic, .. } = route {
+            if let Some((topic, _)) = route.attached() {
                 let event = TopicEvent::DetachProducer { key: topic::ProducerKey { connection: key, id }, request: None };
-                self.send(topic.worker, crate::letter::Letter::ToTopic { topic, event });
+                self.send(topic.worker, Letter::ToTopic { topic, event });
             }
         }
         for (id, route) in connection.consumers.drain() {
-            if let ConsumerRoute::Attached { topic, .. } = route {
+            if let Some((topic, _)) = route.attached() {
                 let event = TopicEvent::DetachConsumer { key: topic::ConsumerKey { connection: key, id }, request: None };
-                self.send(topic.worker, crate::letter::Letter::ToTopic { topic, event });
+                self.send(topic.worker, Letter::ToTopic { topic, event });
             }
         }
         self.left(connection.address.ip(), Speaks::Pulsar);

@@ -182,7 +182,7 @@ impl Handle {
         crate::inspect::server_stats(&self.shared, topics).await
     }
 
-    /// Writes a message to a topic nobody else uses, reads it back and compares; what a health check wants to know.
+    /// Whether every worker answers, the log takes appends and metadata can be read.
     ///
     /// # Errors
     /// What went wrong, in words.

@@ -244,6 +244,7 @@ impl Worker {
             Effect::SealLedger(ledger) => self.shared.store.seal(ledger, Box::new(move |outcome| log_failure("seal", outcome.map(drop)))),
             Effect::DeleteLedgers(ledgers) => self.shared.store.delete(ledgers, Box::new(move |outcome| log_failure("delete", outcome))),
             Effect::Change { tag, change } => self.change(key, tag, change),
+            Effect::Report { message } => tracing::warn!(topic = self.topic_name(key), message, "trouble with a topic"),
             Effect::Unload { reason } => {
                 tracing::warn!(topic = self.topic_name(key), reason, "letting go of a topic");
                 self.begin_unload(key);

@@ -9,8 +9,9 @@ use wire::proto::{self, InitialPosition, SubscriptionType};
 use wire::{AckType, Command, Frame, MessageId, NO_REQUEST, ServerError, TopicName};
 
 use crate::clock::wall_ms;
-use crate::connection::{Connection, ConsumerRoute, ProducerRoute};
+use crate::connection::Connection;
 use crate::letter::{Letter, Opener, TopicEvent, TopicRef};
+use crate::route::{Route, Stage};
 use crate::worker::Worker;
 
 /// What a client said of itself in CONNECT.
@@ -20,7 +21,14 @@ pub(crate) struct Peer {
 }
 
 /// Why a connection cannot go on. The peer is told, then it is closed.
-struct Offence(String);
+pub(crate) struct Offence(String);
+
+impl Offence {
+    /// A command that no client may send.
+    pub(crate) fn unexpected(command: &Command) -> Offence {
+        Offence(format!("unexpected {}", command.name()))
+    }
+}
 
 impl From<String> for Offence {
     fn from(reason: String) -> Offence {
@@ -47,7 +55,7 @@ impl Worker {
             }
             let outcome = match connection.decoder.decode(buffer) {
                 Ok(Some(frame)) => self.obey(key, frame),
-                Ok(None) => return connection.decoder.missing(buffer),
+                Ok(None) => return connection.decoder.missing(buffer).unwrap_or(0),
                 Err(error) => Err(Offence(error.to_string())),
             };
             if let Err(Offence(reason)) = outcome {
@@ -112,10 +120,12 @@ impl Worker {
     fn publish(&mut self, key: ConnectionKey, send: &wire::Send, payload: Bytes) -> Result<(), Offence> {
         let max_pending = self.shared.settings.max_pending_publishes;
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return Ok(()) };
-        let (topic, slot) = match connection.producers.get(&send.producer_id) {
-            Some(ProducerRoute::Attached { topic, slot }) => (*topic, *slot),
-            _ if connection.closed_lately(send.producer_id) => return Ok(()),
-            _ => return Err(format!("SEND by unknown producer {}", send.producer_id).into()),
+        let Some((topic, slot)) = connection.producers.get(&send.producer_id).and_then(Route::attached) else {
+            // A producer that was closed a moment ago may have SENDs on the way.
+            return match connection.closed_lately(send.producer_id) {
+                true => Ok(()),
+                false => Err(format!("SEND by unknown producer {}", send.producer_id).into()),
+            };
         };
         if let Err(error) = wire::payload::verify(&payload) {
             let error = proto::CommandSendError {
@@ -175,7 +185,7 @@ impl Worker {
             Err((error, message)) => return self.tell_error(key, request, error, &message),
         };
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
-        if let Some(ProducerRoute::Attaching { .. }) = connection.producers.get(&command.producer_id) {
+        if matches!(connection.producers.get(&command.producer_id), Some(Route { stage: Stage::Attaching { .. }, .. })) {
             return self.tell_error(key, request, ServerError::ServiceNotReady, "this producer is being created already");
         }
         let attach = AttachProducer {
@@ -189,7 +199,7 @@ impl Worker {
             address: connection.address.to_string(),
             client_version: client_version(connection),
         };
-        connection.producers.entry(command.producer_id).or_insert(ProducerRoute::Attaching { close: None });
+        connection.producers.entry(command.producer_id).or_insert_with(|| Route::attaching(request, name.partition_index()));
         let owner = self.shared.owner(&name);
         self.send(owner, Letter::Open { name, opener: Opener::Producer(Box::new(attach)) });
     }
@@ -204,7 +214,7 @@ impl Worker {
             return self.tell_error(key, request, ServerError::NotAllowedError, "the subscription's name is empty");
         }
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
-        if let Some(ConsumerRoute::Attaching { .. }) = connection.consumers.get(&command.consumer_id) {
+        if matches!(connection.consumers.get(&command.consumer_id), Some(Route { stage: Stage::Attaching { .. }, .. })) {
             return self.tell_error(key, request, ServerError::ServiceNotReady, "this consumer is being created already");
         }
         let attach = AttachConsumer {
@@ -222,38 +232,36 @@ impl Worker {
             client_version: client_version(connection),
         };
         let create_topic = command.force_topic_creation();
-        connection.consumers.entry(command.consumer_id).or_insert(ConsumerRoute::Attaching { close: None });
+        connection.consumers.entry(command.consumer_id).or_insert_with(|| Route::attaching(request, name.partition_index()));
         let owner = self.shared.owner(&name);
         self.send(owner, Letter::Open { name, opener: Opener::Consumer { attach: Box::new(attach), create_topic } });
     }
 
     fn close_producer(&mut self, key: ConnectionKey, id: u64, request: u64) {
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
-        if let Some(ProducerRoute::Attaching { close }) = connection.producers.get_mut(&id) {
-            *close = Some(request);
+        if connection.producers.get_mut(&id).is_some_and(|route| route.close_when_attached(request)) {
             return;
         }
-        match connection.forget_producer(id) {
-            Some(ProducerRoute::Attached { topic, .. }) => {
+        match connection.forget_producer(id).and_then(|route| route.attached()) {
+            Some((topic, _)) => {
                 let event = TopicEvent::DetachProducer { key: ProducerKey { connection: key, id }, request: Some(request) };
                 self.send(topic.worker, Letter::ToTopic { topic, event });
             }
-            _ => self.tell_success(key, request),
+            None => self.tell_success(key, request),
         }
     }
 
     fn close_consumer(&mut self, key: ConnectionKey, id: u64, request: u64) {
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
-        if let Some(ConsumerRoute::Attaching { close }) = connection.consumers.get_mut(&id) {
-            *close = Some(request);
+        if connection.consumers.get_mut(&id).is_some_and(|route| route.close_when_attached(request)) {
             return;
         }
-        match connection.consumers.remove(&id) {
-            Some(ConsumerRoute::Attached { topic, .. }) => {
+        match connection.consumers.remove(&id).and_then(|route| route.attached()) {
+            Some((topic, _)) => {
                 let event = TopicEvent::DetachConsumer { key: ConsumerKey { connection: key, id }, request: Some(request) };
                 self.send(topic.worker, Letter::ToTopic { topic, event });
             }
-            _ => self.tell_success(key, request),
+            None => self.tell_success(key, request),
         }
     }
 
@@ -320,15 +328,12 @@ impl Worker {
     }
 
     fn consumer_route(&mut self, key: ConnectionKey, id: u64) -> Option<(TopicRef, ConsumerSlot)> {
-        match self.connections.get_mut(key.slot, key.generation)?.consumers.get(&id) {
-            Some(ConsumerRoute::Attached { topic, slot }) => Some((*topic, *slot)),
-            _ => None,
-        }
+        self.connections.get_mut(key.slot, key.generation)?.consumers.get(&id).and_then(Route::attached)
     }
 
     /// A topic name that this broker can serve.
     pub(crate) fn usable_topic(&self, text: &str) -> Result<TopicName, (ServerError, String)> {
-        let name = TopicName::parse(text).map_err(|e| (ServerError::InvalidTopicName, e.to_string()))?;
+        let name = text.parse::<TopicName>().map_err(|e| (ServerError::InvalidTopicName, e.to_string()))?;
         if !name.is_persistent() {
             return Err((ServerError::NotAllowedError, format!("{name}: non-persistent topics are not served yet; use persistent://")));
         }

@@ -1,0 +1,183 @@
+//! Starting and draining: sockets first, then one thread per event loop.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use dashmap::DashMap;
+use ledger::LedgerStore;
+use metadata::MetadataStore;
+use tokio::runtime::{Builder, LocalOptions};
+
+use crate::admission::Admission;
+use crate::control::Control;
+use crate::handle::{Endpoints, Handle};
+use crate::letter::Letter;
+use crate::listener::{self, Speaks};
+use crate::mailbox::Mailbox;
+use crate::metrics::SharedCounters;
+use crate::settings::ServerSettings;
+use crate::shared::{HttpService, Shared};
+use crate::worker::{self, Worker};
+
+/// Threads for metadata commits and topic loads. Both wait for the disk most of the time.
+const CONTROL_THREADS: usize = 4;
+
+/// Listening sockets: the ports are known, nobody is served yet.
+#[derive(Debug)]
+pub struct Bound {
+    settings: ServerSettings,
+    endpoints: Endpoints,
+    listeners: Vec<(TcpListener, Speaks)>,
+}
+
+/// A running server.
+pub struct Server {
+    handle: Handle,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// Binds every address of the settings.
+///
+/// # Errors
+/// The first address that cannot be bound, by name.
+pub fn bind(settings: ServerSettings) -> io::Result<Bound> {
+    let mut listeners = Vec::new();
+    let pulsar = bind_all(&settings.pulsar, Speaks::Pulsar, &mut listeners)?;
+    let http = bind_all(&settings.http, Speaks::Http, &mut listeners)?;
+    let host = &settings.advertised_host;
+    let endpoints =
+        Endpoints { pulsar: format!("pulsar://{host}:{pulsar}"), pulsar_tls: None, http: format!("http://{host}:{http}"), https: None };
+    Ok(Bound { settings, endpoints, listeners })
+}
+
+/// Binds addresses of one protocol, all to the port that the first one got; returns that port.
+fn bind_all(addresses: &[SocketAddr], speaks: Speaks, listeners: &mut Vec<(TcpListener, Speaks)>) -> io::Result<u16> {
+    let mut port = 0;
+    for address in addresses {
+        let wanted = if address.port() == 0 { SocketAddr::new(address.ip(), port) } else { *address };
+        let listener = listener::bind(wanted)
+            .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on {wanted}: {e}. Is another broker running? Choose another port, or 0 for a free one")))?;
+        if port == 0 {
+            port = listener.local_addr()?.port();
+        }
+        listeners.push((listener, speaks));
+    }
+    Ok(port)
+}
+
+impl Bound {
+    /// What clients will be told.
+    #[must_use]
+    pub fn endpoints(&self) -> &Endpoints {
+        &self.endpoints
+    }
+
+    /// Starts the event loops and serves.
+    ///
+    /// # Errors
+    /// A thread that could not be started.
+    pub fn start(self, store: Arc<dyn LedgerStore>, metadata: Arc<dyn MetadataStore>, http: impl FnOnce(Handle) -> HttpService) -> io::Result<Server> {
+        let workers = self.settings.io_threads.get();
+        let shared = Arc::new(Shared {
+            endpoints: self.endpoints,
+            mailboxes: (0..workers).map(|_| Mailbox::new()).collect(),
+            loads: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
+            admission: Admission::new(self.settings.max_connections, self.settings.max_connections_per_ip),
+            counters: SharedCounters::default(),
+            store,
+            metadata,
+            control: Control::start(CONTROL_THREADS)?,
+            http: OnceLock::new(),
+            directory: DashMap::new(),
+            draining: AtomicBool::new(false),
+            settings: self.settings,
+        });
+        let handle = Handle { shared: shared.clone() };
+        let _ = shared.http.set(http(handle.clone()));
+        let mut listeners = Some(self.listeners);
+        let mut threads = Vec::new();
+        for index in 0..workers {
+            let shared = shared.clone();
+            // The first loop accepts for all: accepting is rare, and so the choice of a worker sees every connection.
+            let accepts = listeners.take().unwrap_or_default();
+            let index = u16::try_from(index).unwrap_or(u16::MAX);
+            threads.push(std::thread::Builder::new().name(format!("geminga-io-{index}")).spawn(move || run(index, shared, accepts))?);
+        }
+        Ok(Server { handle, threads })
+    }
+}
+
+fn run(index: u16, shared: Arc<Shared>, accepts: Vec<(TcpListener, Speaks)>) {
+    let runtime = match Builder::new_current_thread().enable_all().build_local(LocalOptions::default()) {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!(worker = index, %error, "an event loop could not start");
+            return;
+        }
+    };
+    runtime.block_on(async move {
+        let me = Rc::new(RefCell::new(Worker::new(index, shared.clone())));
+        for (listener, speaks) in accepts {
+            let shared = shared.clone();
+            tokio::task::spawn_local(async move {
+                if let Err(error) = listener::accept(listener, speaks, shared).await {
+                    tracing::error!(%error, "a listener ended");
+                }
+            });
+        }
+        // The turn is a task like the others: waking it from its own loop costs no system call.
+        let _ = tokio::task::spawn_local(worker::turns(me)).await;
+    });
+}
+
+impl Server {
+    /// For calls into the server.
+    #[must_use]
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Lets go of every topic in order (cursors are written, clients told), then ends the loops. Returns false if that took
+    /// longer than the settings allow; what was not written then is redelivered after the next start.
+    #[must_use]
+    pub fn drain(self) -> bool {
+        let shared = &self.handle.shared;
+        let deadline = Instant::now() + shared.settings.shutdown_timeout;
+        shared.draining.store(true, Ordering::Release);
+        let (done, all_done) = mpsc::channel::<()>();
+        for mailbox in &shared.mailboxes {
+            let done = done.clone();
+            mailbox.post(Letter::Call(Box::new(move |worker| worker.unload_all(&done))));
+        }
+        drop(done);
+        // Nobody sends: the channel ends when every topic has dropped its end.
+        let in_time = matches!(all_done.recv_timeout(deadline.saturating_duration_since(Instant::now())), Err(mpsc::RecvTimeoutError::Disconnected));
+        for mailbox in &shared.mailboxes {
+            mailbox.post(Letter::Call(Box::new(Worker::stop)));
+        }
+        for thread in self.threads {
+            let _ = thread.join();
+        }
+        shared.control.stop();
+        in_time
+    }
+}
+
+impl Worker {
+    fn unload_all(&mut self, done: &mpsc::Sender<()>) {
+        let keys: Vec<_> = self.topics.iter_mut().map(|(_, _, hosted)| hosted.key).collect();
+        for key in keys {
+            if let Some(hosted) = self.topics.get_mut(key.slot, key.generation) {
+                let done = done.clone();
+                hosted.leaving.push(Box::new(move || drop(done)));
+            }
+            self.begin_unload(key);
+        }
+    }
+}
