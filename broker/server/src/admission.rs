@@ -55,11 +55,6 @@ impl Admission {
             self.per_ip.remove_if(&ip, |_, count| *count == 0);
         }
     }
-
-    /// Pulsar connections now.
-    pub(crate) fn pulsar_connections(&self) -> usize {
-        self.pulsar.load(Ordering::Relaxed)
-    }
 }
 
 fn enter(count: &AtomicUsize, max: usize) -> Option<()> {
@@ -99,6 +94,5 @@ mod tests {
         assert!(admission.admit(other, Speaks::Pulsar).is_ok());
         admission.leave(HOME, Speaks::Pulsar);
         assert!(admission.admit(HOME, Speaks::Pulsar).is_ok());
-        assert_eq!(admission.pulsar_connections(), 2);
     }
 }

@@ -44,7 +44,7 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Accepts for ever. The socket is not registered with this loop: the owner registers it with its own.
 pub(crate) async fn accept(listener: TcpListener, speaks: Speaks, shared: Arc<Shared>) -> io::Result<()> {
-    let listener = AsyncFd::new(listener)?;
+    let listener = AsyncFd::register(listener)?;
     let mut loads = Vec::new();
     loop {
         let mut ready = listener.readable().await?;

@@ -2,7 +2,7 @@
 
 use metadata::MetadataStore;
 use topic::ConnectionKey;
-use wire::proto::{self, command_get_topics_of_namespace, command_lookup_topic_response, command_partitioned_topic_metadata_response};
+use wire::proto::{self, LookupOutcome, PartitionedMetadataOutcome, TopicsMode};
 use wire::{Command, NamespaceName, ServerError, TopicName};
 
 use crate::catalog;
@@ -50,7 +50,7 @@ impl Worker {
             Ok(true) => proto::CommandLookupTopicResponse {
                 broker_service_url: Some(endpoints.pulsar),
                 broker_service_url_tls: endpoints.pulsar_tls,
-                response: Some(command_lookup_topic_response::LookupType::Connect.into()),
+                response: Some(LookupOutcome::Connect.into()),
                 request_id,
                 authoritative: Some(true),
                 proxy_through_service_url: Some(false),
@@ -75,7 +75,7 @@ impl Worker {
             Ok(partitions) => proto::CommandPartitionedTopicMetadataResponse {
                 partitions: Some(partitions),
                 request_id,
-                response: Some(command_partitioned_topic_metadata_response::LookupType::Success.into()),
+                response: Some(PartitionedMetadataOutcome::Success.into()),
                 ..Default::default()
             }
             .into(),
@@ -92,7 +92,7 @@ impl Worker {
             Ok(namespace) => namespace,
             Err(error) => return self.tell_error(key, request_id, ServerError::InvalidTopicName, &error.to_string()),
         };
-        let persistent = get.mode() != command_get_topics_of_namespace::Mode::NonPersistent;
+        let persistent = get.mode() != TopicsMode::NonPersistent;
         self.answer_from_metadata(key, move |metadata| {
             let topics = match catalog::topics(metadata, &namespace) {
                 Ok(topics) if persistent => topics,
@@ -156,7 +156,7 @@ fn no_namespace(name: &TopicName) -> String {
 
 fn lookup_failed(request_id: u64, error: ServerError, message: String) -> Command {
     proto::CommandLookupTopicResponse {
-        response: Some(command_lookup_topic_response::LookupType::Failed.into()),
+        response: Some(LookupOutcome::Failed.into()),
         request_id,
         error: Some(error.into()),
         message: Some(message),
@@ -168,7 +168,7 @@ fn lookup_failed(request_id: u64, error: ServerError, message: String) -> Comman
 fn partitions_failed(request_id: u64, error: ServerError, message: String) -> Command {
     proto::CommandPartitionedTopicMetadataResponse {
         request_id,
-        response: Some(command_partitioned_topic_metadata_response::LookupType::Failed.into()),
+        response: Some(PartitionedMetadataOutcome::Failed.into()),
         error: Some(error.into()),
         message: Some(message),
         ..Default::default()

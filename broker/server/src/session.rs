@@ -108,7 +108,12 @@ impl Worker {
 
     fn connect(&mut self, key: ConnectionKey, connect: &proto::CommandConnect) -> Result<(), Offence> {
         let max_message_bytes = self.shared.settings.max_message_bytes;
-        let connected = wire::features::connected(connect, max_message_bytes);
+        let connected = proto::CommandConnected {
+            server_version: concat!("Geminga ", env!("CARGO_PKG_VERSION")).to_owned(),
+            protocol_version: Some(wire::features::negotiated_version(connect.protocol_version())),
+            max_message_size: Some(i32::try_from(max_message_bytes).unwrap_or(i32::MAX)),
+            feature_flags: Some(wire::features::broker_flags(false)),
+        };
         if let Some(connection) = self.connections.get_mut(key.slot, key.generation) {
             let client_version = connect.client_version.chars().filter(|c| !c.is_whitespace()).take(64).collect();
             connection.peer = Some(Peer { client_version });
