@@ -111,20 +111,21 @@ impl<T: FromStr + Display + PartialOrd> Form for Number<T> {
     }
 }
 
-/// An upper limit on a count; 0 switches it off.
+/// An upper limit on a count; 0 or less switches it off.
 #[derive(Clone, Copy)]
 pub struct LimitOrOff;
 
 impl Form for LimitOrOff {
     type Value = Option<NonZeroU32>;
     fn parse(&self, text: &str) -> Result<Self::Value, String> {
-        text.parse::<u32>().map(NonZeroU32::new).map_err(|_| String::new())
+        let count = Number(i64::from(i32::MIN), i64::from(u32::MAX)).parse(text)?;
+        Ok(u32::try_from(count).ok().and_then(NonZeroU32::new))
     }
     fn show(&self, value: &Self::Value) -> String {
         value.map_or(0, NonZeroU32::get).to_string()
     }
     fn allowed(&self) -> String {
-        "a whole number; 0 is no limit".to_owned()
+        "a whole number; 0 or less is no limit".to_owned()
     }
 }
 
@@ -275,6 +276,24 @@ impl Form for Size {
     }
     fn allowed(&self) -> String {
         format!("{} from {} to {}", self.0.name(), self.1, self.2)
+    }
+}
+
+/// A part of the memory budget in MiB; 0 or less, which Pulsar takes for no limit, is the default share (0 inside).
+#[derive(Clone, Copy)]
+pub struct MemoryPart;
+
+impl Form for MemoryPart {
+    type Value = ByteSize;
+    fn parse(&self, text: &str) -> Result<ByteSize, String> {
+        let mib = Number(i64::from(i32::MIN), 1 << 30).parse(text)?;
+        Ok(ByteSize::mib(u64::try_from(mib).unwrap_or(0)))
+    }
+    fn show(&self, value: &ByteSize) -> String {
+        value.whole_mib().to_string()
+    }
+    fn allowed(&self) -> String {
+        "MiB; 0 or less is the default share, since nothing is without limit".to_owned()
     }
 }
 

@@ -24,6 +24,12 @@ pub fn memory_limit() -> ByteSize {
     memory_limit_below(Path::new("/")).unwrap_or(ByteSize::mib(1024))
 }
 
+/// The name this machine gives itself.
+pub fn host_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    if name.is_empty() { "localhost".to_owned() } else { name }
+}
+
 fn memory_limit_below(root: &Path) -> Option<ByteSize> {
     let physical = physical_memory(&fs::read_to_string(root.join("proc/meminfo")).ok()?)?;
     let groups = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();

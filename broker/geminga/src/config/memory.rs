@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::forms::{ByteSize, mebibytes};
+use super::forms::{ByteSize, MemoryPart, mebibytes};
 use super::machine::memory_limit;
 use super::problem::Problem;
 use super::sources::Choice;
@@ -17,29 +17,32 @@ settings! {
             told "half of the memory that the control group or the machine has, from 64 to 8192";
         /// Messages received and not yet durable, all connections together, divided between the event loops. When it is spent, connections
         /// are not read until receipts are out.
-        publish_buffer: ByteSize = "maxMessagePublishBufferSizeInMB", mebibytes(1), default share(0), told "25 % of memoryBudgetMb", pulsar "half of the direct memory";
+        publish_buffer: ByteSize = "maxMessagePublishBufferSizeInMB", MemoryPart, default share(0), told "25 % of memoryBudgetMb", pulsar "half of the direct memory";
         /// Entries kept for consumers, so that they need not be read from the disk; 0 keeps none.
         cache: ByteSize = "managedLedgerCacheSizeMB", mebibytes(0), default share(1), told "40 % of memoryBudgetMb", pulsar "20 % of the direct memory";
         /// Bytes on their way to consumers and other peers, all connections together.
-        out_buffers: ByteSize = "outBufferMemoryMb", mebibytes(1), default share(2), told "15 % of memoryBudgetMb";
+        out_buffers: ByteSize = "outBufferMemoryMb", MemoryPart, default share(2), told "15 % of memoryBudgetMb";
         /// Reads from the disk on their way to consumers.
-        reads_in_flight: ByteSize = "managedLedgerMaxReadsInFlightSizeInMB", mebibytes(1), default share(3), told "10 % of memoryBudgetMb", pulsar "0, without limit";
+        reads_in_flight: ByteSize = "managedLedgerMaxReadsInFlightSizeInMB", MemoryPart, default share(3), told "10 % of memoryBudgetMb", pulsar "0, without limit";
         /// Blocks queued for the log.
-        log_queue: ByteSize = "logQueueMemoryMb", mebibytes(1), default share(4), told "5 % of memoryBudgetMb";
+        log_queue: ByteSize = "logQueueMemoryMb", MemoryPart, default share(4), told "5 % of memoryBudgetMb";
         /// Index of what is in the log, for reads of old messages.
-        index_cache: ByteSize = "logIndexCacheMb", mebibytes(1), default share(5), told "3 % of memoryBudgetMb";
+        index_cache: ByteSize = "logIndexCacheMb", MemoryPart, default share(5), told "3 % of memoryBudgetMb";
         /// Pages of the metadata store.
-        metadata_cache: ByteSize = "metadataCacheMb", mebibytes(1), default share(6), told "2 % of memoryBudgetMb";
+        metadata_cache: ByteSize = "metadataCacheMb", MemoryPart, default share(6), told "2 % of memoryBudgetMb";
     }
 }
 
 const MIN_BUDGET_MIB: u64 = 32;
+const PARTS: usize = 7;
+/// The only part that may be nothing.
+const CACHE: &str = "managedLedgerCacheSizeMB";
 
 /// Percent of the budget that each part gets when nothing is set, in the order of the fields.
-const SHARES: [u64; 7] = [25, 40, 15, 10, 5, 3, 2];
-const KEYS: [&str; 7] = [
+const SHARES: [u64; PARTS] = [25, 40, 15, 10, 5, 3, 2];
+const KEYS: [&str; PARTS] = [
     "maxMessagePublishBufferSizeInMB",
-    "managedLedgerCacheSizeMB",
+    CACHE,
     "outBufferMemoryMb",
     "managedLedgerMaxReadsInFlightSizeInMB",
     "logQueueMemoryMb",
@@ -60,7 +63,7 @@ fn part_of(whole: ByteSize, part: u64, of: u64) -> ByteSize {
 }
 
 impl Memory {
-    fn parts(&mut self) -> [&mut ByteSize; 7] {
+    fn parts(&mut self) -> [&mut ByteSize; PARTS] {
         [
             &mut self.publish_buffer,
             &mut self.cache,
@@ -75,55 +78,58 @@ impl Memory {
     /// Gives the parts that were not set their share, at most, of what the set ones leave.
     pub(super) fn settle(&mut self, chosen: &BTreeMap<String, Choice>, problems: &mut Vec<Problem>) {
         let budget = self.budget;
-        let is_set = |key: &str| chosen.get(key).is_some_and(|choice| !choice.text.is_empty());
-        let set: Vec<(&str, u64)> =
-            KEYS.iter().zip(self.parts()).filter(|(key, _)| is_set(key)).map(|(key, size)| (*key, size.get())).collect();
+        let mut is_set = [false; PARTS];
+        let mut set = Vec::new();
+        for (index, (key, part)) in KEYS.iter().zip(self.parts()).enumerate() {
+            let written = chosen.get(*key).is_some_and(|choice| !choice.text.is_empty());
+            if written && (*key == CACHE || part.get() > 0) {
+                is_set[index] = true;
+                set.push((*key, part.get()));
+            }
+        }
         let taken = set.iter().fold(0u64, |sum, (_, size)| sum.saturating_add(*size));
-        let shares: u64 = KEYS.iter().zip(SHARES).filter(|(key, _)| !is_set(key)).map(|(_, share)| share).sum();
-        let least = ByteSize::mib((KEYS.len() - set.len()) as u64).get();
+        let least = ByteSize::mib((PARTS - set.len()) as u64).get();
         if taken.saturating_add(least) > budget.get() {
-            problems.push(over(budget, &set, least));
+            problems.push(over(budget, &set, least, chosen));
             return;
         }
         let left = ByteSize::bytes(budget.get() - taken);
-        for ((key, share), part) in KEYS.iter().zip(SHARES).zip(self.parts()) {
-            if !is_set(key) {
-                *part = part_of(left, share, shares).min(part_of(budget, share, 100));
-            }
+        let shares: u64 = SHARES.iter().zip(is_set).filter(|(_, set)| !set).map(|(share, _)| share).sum();
+        let mut unset: Vec<(u64, &mut ByteSize)> =
+            SHARES.into_iter().zip(self.parts()).zip(is_set).filter(|(_, set)| !set).map(|(part, _)| part).collect();
+        for (share, part) in &mut unset {
+            **part = part_of(left, *share, shares).min(part_of(budget, *share, 100));
         }
-        self.lift_to_least(&is_set);
-    }
-
-    // Small shares of a small rest fall below 1 MiB; the largest part that was not set pays for them.
-    fn lift_to_least(&mut self, is_set: &dyn Fn(&str) -> bool) {
-        let least = ByteSize::mib(1);
-        let mut owed = 0;
-        for (key, part) in KEYS.iter().zip(self.parts()) {
-            if !is_set(key) && *part < least {
-                owed += least.get() - part.get();
-                *part = least;
-            }
-        }
-        while owed > 0 {
-            let rich = KEYS.iter().zip(self.parts()).filter(|(key, _)| !is_set(key)).map(|(_, part)| part).max();
-            let Some(rich) = rich.filter(|part| **part > least) else { return };
-            let paid = owed.min(rich.get() - least.get());
-            *rich = ByteSize::bytes(rich.get() - paid);
-            owed -= paid;
-        }
+        lift_to_least(unset.into_iter().map(|(_, part)| part).collect());
     }
 }
 
-fn over(budget: ByteSize, set: &[(&str, u64)], least: u64) -> Problem {
-    let keys: Vec<&str> = set.iter().map(|(key, _)| *key).collect();
-    let parts: Vec<String> = set.iter().map(|(key, size)| format!("{key}={}", size >> 20)).collect();
+// Small shares of a small rest fall below 1 MiB; the larger parts that were not set pay for them.
+fn lift_to_least(mut parts: Vec<&mut ByteSize>) {
+    let least = ByteSize::mib(1);
+    let mut owed = 0;
+    for part in parts.iter_mut().filter(|part| ***part < least) {
+        owed += least.get() - part.get();
+        **part = least;
+    }
+    while owed > 0 {
+        let Some(rich) = parts.iter_mut().max().filter(|part| ***part > least) else { return };
+        let paid = owed.min(rich.get() - least.get());
+        **rich = ByteSize::bytes(rich.get() - paid);
+        owed -= paid;
+    }
+}
+
+fn over(budget: ByteSize, set: &[(&str, u64)], least: u64, chosen: &BTreeMap<String, Choice>) -> Problem {
+    let origin = |key: &str| chosen.get(key).map_or_else(|| "default".to_owned(), |choice| choice.origin.to_string());
+    let parts: Vec<String> = set.iter().map(|(key, size)| format!("{key}={} ({})", size >> 20, origin(key))).collect();
     let reason = format!(
-        "{} MiB are set and the other parts need at least {} MiB, which is more than memoryBudgetMb={}; lower them or raise memoryBudgetMb",
-        parts.join(" + "),
+        "these parts and at least {} MiB for the others are more than memoryBudgetMb={} ({}); lower them or raise memoryBudgetMb",
         least >> 20,
-        budget.whole_mib()
+        budget.whole_mib(),
+        origin("memoryBudgetMb"),
     );
-    Problem::of(keys.join(", "), reason)
+    Problem::of(parts.join(" + "), reason)
 }
 
 #[cfg(test)]

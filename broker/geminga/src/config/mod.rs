@@ -5,22 +5,32 @@ use std::collections::BTreeMap;
 pub mod connections;
 pub mod forms;
 pub mod http;
+pub mod ignored;
+pub mod known;
+pub mod later;
 pub mod listeners;
+pub mod loaded;
 pub mod machine;
 pub mod memory;
 pub mod network;
 pub mod problem;
 pub mod secrets;
+pub mod show;
 pub mod sources;
 pub mod storage;
 pub mod topics;
 pub mod upkeep;
 
+mod checks;
+#[cfg(test)]
+mod reference;
 mod table;
 
 pub use connections::Connections;
 pub use forms::ByteSize;
 pub use http::Http;
+pub use known::Verdict;
+pub use loaded::{Effective, Loaded, Unknown};
 pub use memory::Memory;
 pub use network::Network;
 pub use problem::{ConfigError, Problem};
@@ -30,7 +40,7 @@ pub use topics::{Dispatch, Topics};
 pub use upkeep::Upkeep;
 
 use sources::Choice;
-use table::{Given, Section};
+use table::{Given, Section, Setting};
 
 /// Every setting that Geminga acts on, typed and checked. Hand each room its section, not the whole.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,19 +65,35 @@ pub struct Config {
     pub upkeep: Upkeep,
 }
 
+/// Says of each section in turn what is the same for all of them.
+macro_rules! each_section {
+    ($callback:ident) => {
+        $callback!(network: Network, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, storage: Storage, ledgers: Ledgers, memory: Memory, upkeep: Upkeep)
+    };
+}
+
 impl Config {
     fn read(given: &mut Given<'_>) -> Self {
-        Self {
-            network: Network::read(given),
-            connections: Connections::read(given),
-            http: Http::read(given),
-            topics: Topics::read(given),
-            dispatch: Dispatch::read(given),
-            storage: Storage::read(given),
-            ledgers: Ledgers::read(given),
-            memory: Memory::read(given),
-            upkeep: Upkeep::read(given),
+        macro_rules! read {
+            ($($field:ident: $section:ident),+) => { Self { $($field: $section::read(given)),+ } };
         }
+        each_section!(read)
+    }
+
+    /// The settings of each section under its title, in the order of the reference.
+    pub(crate) fn sections() -> Vec<(&'static str, Vec<Setting>)> {
+        macro_rules! told {
+            ($($field:ident: $section:ident),+) => { vec![$(($section::TITLE, $section::settings())),+] };
+        }
+        each_section!(told)
+    }
+
+    /// Every key with its value as it would be written.
+    pub(crate) fn show(&self) -> Vec<(&'static str, String)> {
+        macro_rules! shown {
+            ($($field:ident: $section:ident),+) => { [$(self.$field.show()),+].concat() };
+        }
+        each_section!(shown)
     }
 }
 
@@ -80,3 +106,6 @@ impl Default for Config {
         config
     }
 }
+
+#[cfg(test)]
+mod tests;

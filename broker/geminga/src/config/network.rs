@@ -1,7 +1,10 @@
 //! Where the broker listens and what it tells clients to connect to.
 
+use std::collections::BTreeMap;
+
 use super::forms::{Flag, List, Name, OptionalName, Port};
 use super::listeners::{BindAddress, BindHost, NamedUrl, NamedUrls};
+use super::sources::Choice;
 use super::table::settings;
 
 settings! {
@@ -34,5 +37,38 @@ settings! {
         bootstrap_namespaces: Vec<String> = "bootstrapNamespaces", List, default Vec::new();
         /// Whether tenants `public` and `pulsar` and the namespace public/default are created at the first start.
         create_default_tenants: bool = "createDefaultTenants", Flag, default true;
+    }
+}
+
+/// Keys of this section that are not acted on yet, since there is no TLS.
+pub(super) const NOT_YET: &[&str] = &["brokerServicePortTls", "webServicePortTls"];
+
+impl Network {
+    /// Fills in what depends on the machine and on whether there is a file; returns what to tell about it.
+    pub(super) fn settle(
+        &mut self,
+        chosen: &BTreeMap<String, Choice>,
+        has_file: bool,
+        host_name: impl FnOnce() -> String,
+    ) -> Option<String> {
+        let is_set = |key: &str| chosen.get(key).is_some_and(|choice| !choice.text.is_empty());
+        if has_file && !is_set("bindAddress") {
+            self.bind_address = BindAddress::Host("0.0.0.0".to_owned());
+        }
+        if is_set("advertisedAddress") || self.bind_address.is_loopback() {
+            return None;
+        }
+        self.advertised_address = match &self.bind_address {
+            BindAddress::Host(host) if !self.bind_address.is_any() => return self.advertise(host.clone(), None),
+            _ => host_name(),
+        };
+        let address = &self.advertised_address;
+        let note = format!("Clients are told to connect to {address}; if they cannot resolve that, set advertisedAddress.");
+        self.advertised_listeners.is_empty().then_some(note)
+    }
+
+    fn advertise(&mut self, host: String, note: Option<String>) -> Option<String> {
+        self.advertised_address = host;
+        note
     }
 }

@@ -1,5 +1,6 @@
 //! What is wrong with a configuration, told all at once: key, value, where it was written and what is allowed.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use super::secrets;
@@ -23,6 +24,16 @@ impl Problem {
         let reason = if reason.is_empty() { format!("allowed: {allowed}") } else { format!("{reason}; allowed: {allowed}") };
         let value = (!secrets::is_secret(key)).then(|| choice.text.clone());
         Self { key: key.to_owned(), value, origin: Some(choice.origin.clone()), reason }
+    }
+
+    /// Settings that contradict each other, each with its value and where that comes from.
+    pub(super) fn together(keys: &[&str], shown: &BTreeMap<&str, String>, chosen: &BTreeMap<String, Choice>, reason: &str) -> Self {
+        let told = keys.iter().map(|key| {
+            let value = shown.get(key).map_or("", String::as_str);
+            let origin = chosen.get(*key).map_or_else(|| "default".to_owned(), |choice| choice.origin.to_string());
+            format!("{key}={value} ({origin})")
+        });
+        Self::of(told.collect::<Vec<_>>().join(", "), reason)
     }
 
     pub(super) fn of(key: impl Into<String>, reason: impl Into<String>) -> Self {

@@ -9,19 +9,19 @@ use super::sources::Choice;
 
 /// What is told about one key that Geminga acts on.
 #[derive(Clone, Debug)]
-pub struct Setting {
+pub(crate) struct Setting {
     /// Its name in files, variables and flags.
-    pub key: &'static str,
+    pub(crate) key: &'static str,
     /// Lines of its doc.
-    pub doc: Vec<&'static str>,
+    pub(crate) doc: Vec<&'static str>,
     /// What may be written, unit included.
-    pub allowed: String,
+    pub(crate) allowed: String,
     /// The default as it would be written, on this machine.
-    pub default: String,
+    pub(crate) default: String,
     /// How the default comes about when it is not the same everywhere.
-    pub told: Option<&'static str>,
+    pub(crate) told: Option<&'static str>,
     /// Pulsar's default where ours differs.
-    pub pulsar: Option<&'static str>,
+    pub(crate) pulsar: Option<&'static str>,
 }
 
 /// A group of settings that belong together.
