@@ -182,7 +182,7 @@ impl Cursor {
             return false;
         }
         let at = ledger.at_or_previous(at);
-        if at <= self.mark_delete {
+        if ledger.count(self.mark_delete, at) == 0 {
             return false;
         }
         self.move_to(at, ledger);
@@ -332,3 +332,6 @@ impl Cursor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

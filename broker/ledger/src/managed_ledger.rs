@@ -398,3 +398,6 @@ fn sealed_as(last: LedgerSummary, sealed: Sealed) -> LedgerSummary {
     let entries = u64::try_from(sealed.last.0.saturating_add(1)).unwrap_or(0);
     LedgerSummary { entries, bytes: if entries == 0 { 0 } else { sealed.bytes }, ..last }
 }
+
+#[cfg(test)]
+mod tests;
