@@ -102,7 +102,8 @@ impl Cursor {
         self.mark_delete
     }
 
-    /// Where it reads next; may be one past the end.
+    /// Where it reads next; may be one past the end, also of a ledger that was closed since: see
+    /// [`next_unacked`](Self::next_unacked).
     #[inline]
     pub fn read_position(&self) -> Position {
         self.read

@@ -338,6 +338,12 @@ impl ManagedLedger {
         self.chain.totals()
     }
 
+    /// Bytes of the entries after `at`, estimated within its ledger by that ledger's average entry: a cursor's backlog
+    /// in bytes, as Pulsar counts it.
+    pub fn bytes_after(&self, at: Position) -> u64 {
+        self.chain.bytes_after(at)
+    }
+
     /// The ledgers, oldest first, for statistics.
     pub fn ledgers(&self) -> Vec<LedgerSummary> {
         self.chain.summaries().collect()
