@@ -27,6 +27,19 @@ pub struct Endpoints {
     pub http: String,
     /// `https://host:port`, if there is one.
     pub https: Option<String>,
+    /// What clients are told that ask by the name of a listener.
+    pub listeners: Vec<AdvertisedListener>,
+}
+
+/// URLs for clients that reach the broker on a way of their own, by the name they ask with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdvertisedListener {
+    /// Its name.
+    pub name: String,
+    /// `pulsar://host:port`, if there is one.
+    pub pulsar: Option<String>,
+    /// `pulsar+ssl://host:port`, if there is one.
+    pub pulsar_tls: Option<String>,
 }
 
 /// Why a call on topics was not carried out.

@@ -33,8 +33,8 @@ mod storage;
 mod timers;
 mod worker;
 
-pub use handle::{Endpoints, Handle, TopicError};
+pub use handle::{AdvertisedListener, Endpoints, Handle, TopicError};
 pub use metrics::{ServerStats, WorkerStats};
-pub use settings::ServerSettings;
+pub use settings::{Listen, ServerSettings};
 pub use shared::HttpService;
 pub use start::{Bound, Server, bind};

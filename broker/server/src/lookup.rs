@@ -37,19 +37,18 @@ impl Worker {
 
     fn lookup_topic(&mut self, key: ConnectionKey, lookup: proto::CommandLookupTopic) {
         let request_id = lookup.request_id;
-        if let Some(listener) = lookup.advertised_listener_name.filter(|l| !l.is_empty()) {
-            let message = format!("the broker do not have {listener} listener");
-            return self.tell(key, &lookup_failed(request_id, ServerError::ServiceNotReady, message));
-        }
+        let (pulsar, pulsar_tls) = match self.advertised(lookup.advertised_listener_name.as_deref()) {
+            Ok(urls) => urls,
+            Err(message) => return self.tell(key, &lookup_failed(request_id, ServerError::ServiceNotReady, message)),
+        };
         let name = match self.usable_topic(&lookup.topic) {
             Ok(name) => name,
             Err((error, message)) => return self.tell(key, &lookup_failed(request_id, error, message)),
         };
-        let endpoints = self.shared.endpoints.clone();
         self.answer_from_metadata(key, move |metadata| match catalog::namespace_exists(metadata, &name.namespace()) {
             Ok(true) => proto::CommandLookupTopicResponse {
-                broker_service_url: Some(endpoints.pulsar),
-                broker_service_url_tls: endpoints.pulsar_tls,
+                broker_service_url: pulsar,
+                broker_service_url_tls: pulsar_tls,
                 response: Some(LookupOutcome::Connect.into()),
                 request_id,
                 authoritative: Some(true),
@@ -60,6 +59,16 @@ impl Worker {
             Ok(false) => lookup_failed(request_id, ServerError::TopicNotFound, no_namespace(&name)),
             Err(error) => lookup_failed(request_id, ServerError::MetadataError, error.to_string()),
         });
+    }
+
+    /// The URLs for clients of a listener. Clients look for the wording of the failure.
+    fn advertised(&self, listener: Option<&str>) -> Result<(Option<String>, Option<String>), String> {
+        let endpoints = &self.shared.endpoints;
+        let Some(name) = listener.filter(|name| !name.is_empty()) else {
+            return Ok((Some(endpoints.pulsar.clone()), endpoints.pulsar_tls.clone()));
+        };
+        let named = endpoints.listeners.iter().find(|l| l.name == name).ok_or_else(|| format!("the broker do not have {name} listener"))?;
+        Ok((named.pulsar.clone(), named.pulsar_tls.clone()))
     }
 
     fn partitioned_metadata(&mut self, key: ConnectionKey, get: proto::CommandPartitionedTopicMetadata) {

@@ -21,19 +21,19 @@ use crate::letter::Letter;
 use crate::listener::{self, Speaks};
 use crate::mailbox::Mailbox;
 use crate::metrics::SharedCounters;
-use crate::settings::ServerSettings;
+use crate::settings::{Listen, ServerSettings};
 use crate::shared::{HttpService, Shared};
 use crate::worker::{self, Worker};
-
-/// Threads for metadata commits and topic loads. Both wait for the disk most of the time.
-const CONTROL_THREADS: usize = 4;
 
 /// Listening sockets: the ports are known, nobody is served yet.
 #[derive(Debug)]
 pub struct Bound {
     settings: ServerSettings,
-    endpoints: Endpoints,
     listeners: Vec<(TcpListener, Speaks)>,
+    /// The port of the Pulsar protocol, if it is served.
+    pub pulsar_port: Option<u16>,
+    /// The port of HTTP, if it is served.
+    pub http_port: Option<u16>,
 }
 
 /// A running server.
@@ -48,51 +48,53 @@ pub struct Server {
 /// The first address that cannot be bound, by name.
 pub fn bind(settings: ServerSettings) -> io::Result<Bound> {
     let mut listeners = Vec::new();
-    let pulsar = bind_all(&settings.pulsar, Speaks::Pulsar, &mut listeners)?;
-    let http = bind_all(&settings.http, Speaks::Http, &mut listeners)?;
-    let host = &settings.advertised_host;
-    let endpoints =
-        Endpoints { pulsar: format!("pulsar://{host}:{pulsar}"), pulsar_tls: None, http: format!("http://{host}:{http}"), https: None };
-    Ok(Bound { settings, endpoints, listeners })
+    let pulsar_port = bind_all(&settings.pulsar, Speaks::Pulsar, &mut listeners)?;
+    let http_port = bind_all(&settings.http, Speaks::Http, &mut listeners)?;
+    Ok(Bound { settings, listeners, pulsar_port, http_port })
 }
 
-/// Binds addresses of one protocol, all to the port that the first one got; returns that port.
-fn bind_all(addresses: &[SocketAddr], speaks: Speaks, listeners: &mut Vec<(TcpListener, Speaks)>) -> io::Result<u16> {
-    let mut port = 0;
-    for address in addresses {
-        let wanted = if address.port() == 0 { SocketAddr::new(address.ip(), port) } else { *address };
-        let listener = listener::bind(wanted)
-            .map_err(|e| io::Error::new(e.kind(), format!("cannot listen on {wanted}: {e}. Is another broker running? Choose another port, or 0 for a free one")))?;
-        if port == 0 {
-            port = listener.local_addr()?.port();
+/// Binds the sockets of one protocol; returns the port of the first.
+fn bind_all(sockets: &[Listen], speaks: Speaks, listeners: &mut Vec<(TcpListener, Speaks)>) -> io::Result<Option<u16>> {
+    let mut port = None;
+    for Listen { address, optional } in sockets {
+        let wanted = if address.port() == 0 { SocketAddr::new(address.ip(), port.unwrap_or(0)) } else { *address };
+        match listener::bind(wanted) {
+            Ok(listener) => {
+                port = Some(port.unwrap_or(listener.local_addr()?.port()));
+                listeners.push((listener, speaks));
+            }
+            Err(error) if *optional => tracing::debug!(address = %wanted, %error, "not listening there"),
+            Err(error) => {
+                let advice = "is another broker running? Choose another port, or 0 for a free one";
+                return Err(io::Error::new(error.kind(), format!("cannot listen on {wanted}: {error}: {advice}")));
+            }
         }
-        listeners.push((listener, speaks));
     }
     Ok(port)
 }
 
 impl Bound {
-    /// What clients will be told.
-    #[must_use]
-    pub fn endpoints(&self) -> &Endpoints {
-        &self.endpoints
-    }
-
-    /// Starts the event loops and serves.
+    /// Starts the event loops and serves; `endpoints` is what clients are told.
     ///
     /// # Errors
     /// A thread that could not be started.
-    pub fn start(self, store: Arc<dyn LedgerStore>, metadata: Arc<dyn MetadataStore>, http: impl FnOnce(Handle) -> HttpService) -> io::Result<Server> {
+    pub fn start(
+        self,
+        endpoints: Endpoints,
+        store: Arc<dyn LedgerStore>,
+        metadata: Arc<dyn MetadataStore>,
+        http: impl FnOnce(Handle) -> HttpService,
+    ) -> io::Result<Server> {
         let workers = self.settings.io_threads.get();
         let shared = Arc::new(Shared {
-            endpoints: self.endpoints,
+            endpoints,
             mailboxes: (0..workers).map(|_| Mailbox::new()).collect(),
             loads: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
-            admission: Admission::new(self.settings.max_connections, self.settings.max_connections_per_ip),
+            admission: Admission::new(&self.settings),
             counters: SharedCounters::default(),
             store,
             metadata,
-            control: Control::start(CONTROL_THREADS)?,
+            control: Control::start(self.settings.control_threads)?,
             http: OnceLock::new(),
             directory: DashMap::new(),
             draining: AtomicBool::new(false),
