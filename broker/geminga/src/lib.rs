@@ -2,4 +2,10 @@
 //!
 //! `main.rs` builds the floors from the ground up with what these modules hand out; nothing here touches a message.
 
+pub mod banner;
+pub mod cli;
 pub mod config;
+pub mod data_dir;
+pub mod endpoints;
+pub mod logging;
+pub mod start;

@@ -193,21 +193,21 @@ impl Form for Time {
     }
 }
 
-/// A time after which something happens; 0 is never.
+/// A time after which something happens; 0 or less is never.
 #[derive(Clone, Copy)]
 pub struct TimeOrOff(pub TimeUnit);
 
 impl Form for TimeOrOff {
     type Value = Option<Duration>;
     fn parse(&self, text: &str) -> Result<Self::Value, String> {
-        let count = Number(0, u64::from(u32::MAX)).parse(text)?;
-        Ok(NonZeroU64::new(count).map(|count| self.0.of(count.get())))
+        let count = Number(i64::from(i32::MIN), i64::from(u32::MAX)).parse(text)?;
+        Ok(u64::try_from(count).ok().and_then(NonZeroU64::new).map(|count| self.0.of(count.get())))
     }
     fn show(&self, value: &Self::Value) -> String {
         value.map_or(0, |time| self.0.count(time)).to_string()
     }
     fn allowed(&self) -> String {
-        format!("{}; 0 switches it off", self.0.name())
+        format!("{}; 0 or less switches it off", self.0.name())
     }
 }
 
@@ -297,11 +297,11 @@ impl Form for MemoryPart {
     }
 }
 
-/// A size up to which something is kept; -1 is for ever (none inside).
+/// A size, or -1 (none inside) with the meaning that the second field tells.
 #[derive(Clone, Copy)]
-pub struct SizeOrForEver(pub SizeUnit);
+pub struct SizeOr(pub SizeUnit, pub &'static str);
 
-impl Form for SizeOrForEver {
+impl Form for SizeOr {
     type Value = Option<ByteSize>;
     fn parse(&self, text: &str) -> Result<Self::Value, String> {
         let count = Number(-1, i64::MAX >> self.0.shift()).parse(text)?;
@@ -311,7 +311,7 @@ impl Form for SizeOrForEver {
         value.map_or_else(|| "-1".to_owned(), |size| (size.0 >> self.0.shift()).to_string())
     }
     fn allowed(&self) -> String {
-        format!("{}; -1 is without limit", self.0.name())
+        format!("{}; -1 is {}", self.0.name(), self.1)
     }
 }
 
@@ -472,8 +472,8 @@ mod tests {
         assert_eq!(TimeOrForEver(TimeUnit::Minutes).parse("-1"), Ok(None));
         assert_eq!(TimeOrForEver(TimeUnit::Minutes).parse("0"), Ok(Some(Duration::ZERO)));
         assert!(TimeOrForEver(TimeUnit::Minutes).parse("-2").is_err());
-        assert_eq!(SizeOrForEver(SizeUnit::Mebibytes).parse("-1"), Ok(None));
-        assert!(SizeOrForEver(SizeUnit::Mebibytes).parse("9223372036854775807").is_err());
+        assert_eq!(SizeOr(SizeUnit::Mebibytes, "for ever").parse("-1"), Ok(None));
+        assert!(SizeOr(SizeUnit::Mebibytes, "for ever").parse("9223372036854775807").is_err());
     }
 
     #[test]

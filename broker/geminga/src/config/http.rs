@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 
-use super::forms::{ByteSize, Number, SizeOrForEver, SizeUnit, bytes};
+use super::forms::{ByteSize, Number, SizeOr, SizeUnit, bytes};
 use super::table::settings;
 
 settings! {
@@ -14,8 +14,8 @@ settings! {
         /// HTTP requests being answered at the same time at most; further ones get 503.
         max_requests: NonZeroU32 = "maxConcurrentHttpRequests", Number(NonZeroU32::MIN, NonZeroU32::MAX),
             default const { NonZeroU32::new(1_024).unwrap() };
-        /// Largest request body; -1 is 1 MiB for JSON.
-        max_body: Option<ByteSize> = "httpMaxRequestSize", SizeOrForEver(SizeUnit::Bytes), default None;
+        /// Largest request body.
+        max_body: Option<ByteSize> = "httpMaxRequestSize", SizeOr(SizeUnit::Bytes, "1 MiB"), default None, pulsar "-1, without limit";
         /// Largest request head.
         max_head: ByteSize = "httpMaxRequestHeaderSize", bytes(1_024, 1 << 20), default ByteSize::kib(8);
     }

@@ -2,7 +2,7 @@
 //! loads and a wrong value is found on the day it is written.
 
 use super::forms::{
-    Check, Flag, Form, LimitOrOff, List, Number, OneOf, SizeOrForEver, SizeUnit, Text, TimeOrOff, TimeUnit, milliseconds, minutes, seconds,
+    Check, Flag, Form, LimitOrOff, List, Number, OneOf, SizeOr, SizeUnit, Text, TimeOrOff, TimeUnit, milliseconds, minutes, seconds,
 };
 
 /// What is done with a key of Pulsar's that Geminga does not act on.
@@ -43,6 +43,7 @@ pub const KEPT_FAMILIES: &[&str] = &[
     "loadBalancer",
     "managedLedgerOffload",
     "openID",
+    "replicatedSubscriptions",
     "replication",
     "s3ManagedLedger",
     "tlsKeyStore",
@@ -73,7 +74,7 @@ const COUNT: &dyn Check = &Number(0u64, i64::MAX as u64);
 const COUNT_OR_OFF: &dyn Check = &Number(-1i64, i64::MAX);
 const POSITIVE: &dyn Check = &Number(1u64, u32::MAX as u64);
 const SHARE: &dyn Check = &Number(0.0f64, 1.0);
-const BYTES_OR_OFF: &dyn Check = &SizeOrForEver(SizeUnit::Bytes);
+const BYTES_OR_OFF: &dyn Check = &SizeOr(SizeUnit::Bytes, "no limit");
 const SECONDS: &dyn Check = &seconds(1, u32::MAX as u64);
 const SECONDS_OR_OFF: &dyn Check = &TimeOrOff(TimeUnit::Seconds);
 const MINUTES: &dyn Check = &minutes(1, u32::MAX as u64);
@@ -194,6 +195,7 @@ static GROUPS: &[(&str, &[Later])] = &[
             not_yet("maxSubscriptionsPerTopic", LIMIT, "0"),
             not_yet("maxSameAddressProducersPerTopic", LIMIT, "0"),
             not_yet("maxSameAddressConsumersPerTopic", LIMIT, "0"),
+            not_yet("maxConcurrentNonPersistentMessagePerConnection", COUNT, "1000"),
             not_yet("forceDeleteTenantAllowed", FLAG, "false"),
             not_yet("forceDeleteNamespaceAllowed", FLAG, "false"),
             not_yet("httpRequestsLimitEnabled", FLAG, "false"),
@@ -316,6 +318,7 @@ static GROUPS: &[(&str, &[Later])] = &[
             not_yet("exposeSubscriptionBacklogAgeInPrometheus", FLAG, "false"),
             not_yet("exposeBundlesMetricsInPrometheus", FLAG, "false"),
             not_yet("exposePublisherStats", FLAG, "true"),
+            not_yet("aggregatePublisherStatsByProducerName", FLAG, "false"),
             not_yet("splitTopicAndPartitionLabelInPrometheus", FLAG, "false"),
             not_yet("exposeCustomTopicMetricLabelsEnabled", FLAG, "false"),
             not_yet("allowedTopicPropertyKeysForMetrics", LIST, ""),

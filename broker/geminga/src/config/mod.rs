@@ -14,6 +14,7 @@ pub mod machine;
 pub mod memory;
 pub mod network;
 pub mod problem;
+pub mod reference;
 pub mod secrets;
 pub mod show;
 pub mod sources;
@@ -22,8 +23,6 @@ pub mod topics;
 pub mod upkeep;
 
 mod checks;
-#[cfg(test)]
-mod reference;
 mod table;
 
 pub use connections::Connections;

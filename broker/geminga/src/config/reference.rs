@@ -7,14 +7,15 @@ use super::table::Setting;
 use super::{Config, Verdict, ignored, known};
 
 /// What a sample file is for, and what it sets.
-pub(crate) struct Sample {
+pub struct Sample {
     /// Under `conf/`.
-    pub(crate) file: &'static str,
+    pub file: &'static str,
     intro: &'static [&'static str],
     sets: &'static [(&'static str, &'static str)],
 }
 
-pub(crate) const SAMPLES: &[Sample] = &[
+/// Those that are shipped.
+pub const SAMPLES: &[Sample] = &[
     Sample {
         file: "standalone.conf",
         intro: &["For one machine: a broker that only this machine can reach.", "Use: geminga --config conf/standalone.conf"],
@@ -31,7 +32,7 @@ pub(crate) const SAMPLES: &[Sample] = &[
 ];
 
 /// A sample file: every setting with its doc; those that the sample does not set are comments that tell the default.
-pub(crate) fn sample(sample: &Sample) -> String {
+pub fn sample(sample: &Sample) -> String {
     let mut out = String::new();
     for line in sample.intro {
         comment(&mut out, line);
@@ -88,7 +89,7 @@ fn comment(out: &mut String, text: &str) {
 }
 
 /// The reference page.
-pub(crate) fn page() -> String {
+pub fn page() -> String {
     let mut out = String::from(INTRO);
     for (title, settings) in Config::sections() {
         let _ = write!(out, "\n## {title}\n\n| key | default | allowed | meaning |\n|---|---|---|---|\n");

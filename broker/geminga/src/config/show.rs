@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use super::known::{self, Verdict};
-use super::{Effective, Loaded};
+use super::{Config, Effective, Loaded, ignored, later};
 
 /// A key that was asked for and does not exist.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -47,6 +47,27 @@ pub fn table(settings: &[Effective]) -> String {
             Verdict::Ignored => " (ignored)",
         };
         let _ = writeln!(out, "{:keys$}  {:values$}  {}{note}", setting.key, setting.value, source(setting));
+    }
+    out
+}
+
+/// A table, and under it what each setting means and what may be written.
+pub fn explained(settings: &[Effective]) -> String {
+    let known: Vec<_> = Config::sections().into_iter().flat_map(|(_, settings)| settings).collect();
+    let mut out = table(settings);
+    for setting in settings {
+        let _ = write!(out, "\n{}\n", setting.key);
+        if let Some(setting) = known.iter().find(|known| known.key == setting.key) {
+            for line in &setting.doc {
+                let _ = writeln!(out, "  {}", line.trim());
+            }
+            let default = setting.told.unwrap_or(&setting.default);
+            let _ = writeln!(out, "  Allowed: {}. Default: {default}.", setting.allowed);
+        } else if let Some(later) = later::find(&setting.key) {
+            let _ = writeln!(out, "  Allowed: {}. Default in Pulsar: {}.", later.form.allowed(), later.default);
+        } else if let Some(ignored) = ignored::find(&setting.key) {
+            let _ = writeln!(out, "  Ignored: {}.", ignored.why);
+        }
     }
     out
 }

@@ -50,14 +50,14 @@ fn a_blank_value_is_the_default_and_a_blank_port_is_off() {
 
 #[test]
 fn bad_values_are_told_all_at_once_with_key_value_source_and_what_is_allowed() {
-    let mut sources = file("keepAliveIntervalSeconds=soon\nttlDurationDefaultInSeconds=-5\nallowAutoTopicCreationType=some\n");
+    let mut sources = file("keepAliveIntervalSeconds=soon\nttlDurationDefaultInSeconds=never\nallowAutoTopicCreationType=some\n");
     sources.variables = vec![("GEMINGA_brokerServicePort".into(), "70000".into())];
     sources.flags = vec![("numIOThreads".into(), "0".into(), "--set numIOThreads=0".into())];
     let told = refusal(&sources);
     assert!(told.starts_with("5 settings are wrong:"), "{told}");
     for part in [
         "keepAliveIntervalSeconds=soon (broker.conf:1): allowed: seconds from 1 to 86400",
-        "ttlDurationDefaultInSeconds=-5 (broker.conf:2): allowed: seconds; 0 switches it off",
+        "ttlDurationDefaultInSeconds=never (broker.conf:2): allowed: seconds; 0 or less switches it off",
         "allowAutoTopicCreationType=some (broker.conf:3): allowed: non-partitioned or partitioned",
         "brokerServicePort=70000 (env GEMINGA_brokerServicePort): allowed: a port",
         "numIOThreads=0 (--set numIOThreads=0): allowed: a number from 1 to 1024",
@@ -178,4 +178,39 @@ fn keys_that_are_asked_for_are_shown_with_value_source_and_state() {
     assert_eq!(shown, expected);
     let error = show::select(&loaded, &["numIoThreads".to_owned()]).expect_err("unknown");
     assert_eq!(error.to_string(), "there is no setting numIoThreads, did you mean numIOThreads?");
+}
+
+#[test]
+fn a_file_with_every_key_of_pulsars_loads_with_the_planned_verdict_on_each() {
+    let text = include_str!("../../vectors/pulsar-broker.conf");
+    let loaded = load(&file(text));
+    assert_eq!(loaded.unknown, []);
+    let mut expected = "";
+    let mut seen = BTreeMap::from([("H", 0), ("S", 0), ("I", 0)]);
+    for line in text.lines() {
+        if let Some(heading) = line.strip_prefix("## ") {
+            expected = heading;
+        } else if let Some((key, _)) = line.split_once('=').filter(|_| !line.starts_with('#')) {
+            let key = key.trim();
+            let verdict = match known::verdict(key) {
+                Some(Verdict::Honoured | Verdict::NotYet) => "H",
+                Some(Verdict::Kept) => "S",
+                Some(Verdict::Ignored) => "I",
+                None => "unknown",
+            };
+            assert_eq!(verdict, expected, "{key}");
+            *seen.get_mut(expected).expect("a heading") += 1;
+        }
+    }
+    assert!(seen["H"] >= 180 && seen["S"] >= 20 && seen["I"] >= 45, "{seen:?}");
+}
+
+#[test]
+fn pulsars_defaults_that_differ_are_taken_when_a_file_says_so() {
+    let config = load(&file(include_str!("../../vectors/pulsar-broker.conf"))).config;
+    assert!(!config.topics.batch_index_acks);
+    assert_eq!(config.dispatch.max_read_entries.get(), 100);
+    assert_eq!(config.ledgers.max_acked_ranges.get(), 10_000);
+    assert_eq!(config.network.cluster_name, "standalone");
+    assert_eq!(config.connections.io_threads, Config::default().connections.io_threads);
 }

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::forms::{ByteSize, Flag, LimitOrOff, Number, OneOf, SizeOrForEver, SizeUnit, TimeOrForEver, TimeUnit, bytes, seconds};
+use super::forms::{ByteSize, Flag, LimitOrOff, Number, OneOf, SizeOr, SizeUnit, TimeOrForEver, TimeOrOff, TimeUnit, bytes};
 use super::table::settings;
 
 /// What a topic becomes that is created by its first producer or consumer.
@@ -40,9 +40,9 @@ settings! {
         /// Consumed messages are kept this long. Takes disk; readers and new subscriptions can go back as far.
         retention_time: Option<Duration> = "defaultRetentionTimeInMinutes", TimeOrForEver(TimeUnit::Minutes), default Some(Duration::ZERO);
         /// Consumed messages are kept up to this size per topic.
-        retention_size: Option<ByteSize> = "defaultRetentionSizeInMB", SizeOrForEver(SizeUnit::Mebibytes), default Some(ByteSize::bytes(0));
-        /// How often retention is looked at.
-        retention_check: Duration = "retentionCheckIntervalInSeconds", seconds(1, 86_400), default Duration::from_secs(120);
+        retention_size: Option<ByteSize> = "defaultRetentionSizeInMB", SizeOr(SizeUnit::Mebibytes, "for ever"), default Some(ByteSize::bytes(0));
+        /// How often retention is looked at; off, consumed messages are only let go of when a ledger is closed.
+        retention_check: Option<Duration> = "retentionCheckIntervalInSeconds", TimeOrOff(TimeUnit::Seconds), default Some(Duration::from_secs(120));
         /// Whether acks of single messages of a batch are kept. Off, a batch with one unacked message is delivered again as a whole.
         batch_index_acks: bool = "acknowledgmentAtBatchIndexLevelEnabled", Flag, default true, pulsar "false before 4.2";
     }
