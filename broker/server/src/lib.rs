@@ -20,6 +20,7 @@ mod loader;
 mod lookup;
 mod mailbox;
 mod metrics;
+mod orphans;
 mod out_buffer;
 mod placement;
 mod removal;

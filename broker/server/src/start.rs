@@ -24,6 +24,7 @@ use crate::metrics::SharedCounters;
 use crate::settings::{Listen, ServerSettings};
 use crate::shared::{HttpService, Shared};
 use crate::worker::{self, Worker};
+use crate::{loader, orphans};
 
 /// Listening sockets: the ports are known, nobody is served yet.
 #[derive(Debug)]
@@ -102,6 +103,7 @@ impl Bound {
         });
         let handle = Handle { shared: shared.clone() };
         let _ = shared.http.set(http(handle.clone()));
+        find_orphans(&shared);
         let mut listeners = Some(self.listeners);
         let mut threads = Vec::new();
         for index in 0..workers {
@@ -112,6 +114,18 @@ impl Bound {
             threads.push(std::thread::Builder::new().name(format!("geminga-io-{index}")).spawn(move || run(index, shared, accepts))?);
         }
         Ok(Server { handle, threads })
+    }
+}
+
+/// Lists what is stored before anything is served, and compares it with the tree on a control thread.
+fn find_orphans(shared: &Arc<Shared>) {
+    match loader::wait(|done| shared.store.list(done)) {
+        Ok(found) if found.is_empty() => {}
+        Ok(found) => {
+            let of = shared.clone();
+            shared.control.run(move || orphans::delete(found, &*of.store, &*of.metadata));
+        }
+        Err(error) => tracing::warn!(%error, "orphaned ledgers are not looked for"),
     }
 }
 
