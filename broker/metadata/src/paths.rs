@@ -37,6 +37,7 @@ pub const CONFIGURATION: &str = "/admin/configuration";
 
 const LOCAL_POLICIES: &str = "/admin/local-policies";
 const PARTITIONED_TOPICS: &str = "/admin/partitioned-topics";
+/// The parent of every tenant's topics.
 pub const MANAGED_LEDGERS: &str = "/managed-ledgers";
 const OWNERS: &str = "/namespace";
 const OWNER_EPOCHS: &str = "/counters/bundle-owners";
