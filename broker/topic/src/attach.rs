@@ -130,7 +130,7 @@ impl Topic {
             return Err((ServerError::ConsumerBusy, format!("the Exclusive subscription '{}' has a consumer", subscription.name)));
         }
         let (key, request) = (attach.key, attach.request);
-        let consumer = u32::try_from(subscription.lane.consumers.insert(Consumer::new(attach, slot, turn.now))).unwrap_or(u32::MAX);
+        let consumer = u32::try_from(subscription.lane.consumers.insert(Consumer::new(attach, turn.now))).unwrap_or(u32::MAX);
         subscription.expires_at = None;
         subscription.dispatcher.joined(&subscription.lane, consumer);
         self.seats.insert(Seat { key, subscription: index, consumer });

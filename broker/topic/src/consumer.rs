@@ -4,7 +4,7 @@ use ledger::Position;
 
 use crate::event::AttachConsumer;
 use crate::stats::ConsumerStats;
-use crate::{ConsumerKey, ConsumerSlot, Now};
+use crate::{ConsumerKey, Now};
 
 /// A consumer's index in its subscription.
 pub(crate) type ConsumerIndex = u32;
@@ -13,7 +13,6 @@ pub(crate) type ConsumerIndex = u32;
 #[derive(Debug)]
 pub(crate) struct Consumer {
     pub(crate) key: ConsumerKey,
-    pub(crate) slot: ConsumerSlot,
     pub(crate) priority: i32,
     /// The client's epoch; messages of an older one are ignored by it.
     pub(crate) epoch: Option<u64>,
@@ -36,10 +35,9 @@ pub(crate) struct Consumer {
 }
 
 impl Consumer {
-    pub(crate) fn new(attach: AttachConsumer, slot: ConsumerSlot, now: Now) -> Consumer {
+    pub(crate) fn new(attach: AttachConsumer, now: Now) -> Consumer {
         Consumer {
             key: attach.key,
-            slot,
             priority: attach.priority,
             epoch: attach.epoch,
             permits: 0,

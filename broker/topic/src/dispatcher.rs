@@ -190,7 +190,7 @@ impl Lane {
 
     /// The next entry that is new to the subscription, none at the end.
     fn next_new(&self, lent: &Lent<'_>) -> Option<Position> {
-        let at = self.cursor.next_unacked(lent.ledger.at_or_next(self.cursor.read_position()), lent.ledger);
+        let at = self.cursor.next_unacked(self.cursor.read_position(), lent.ledger);
         (at <= lent.ledger.last_confirmed()).then_some(at)
     }
 

@@ -25,7 +25,7 @@ pub(crate) struct Ledgers {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Rollover {
     No,
-    /// The next ledger is being created, or its creation is to be tried again.
+    /// The next ledger is being created.
     Creating,
     /// It exists; appends to the current one are still under way, or another list is being recorded.
     Created(LedgerId),
@@ -49,38 +49,29 @@ impl Ledgers {
 
     /// Begins a rollover if the current ledger is full.
     pub(crate) fn roll_if_full(&mut self, errands: &mut Errands, turn: &mut Turn<'_>) {
-        if self.rollover == Rollover::No && self.chain.is_full(turn.now.wall_ms) {
+        if self.rollover == Rollover::No && !self.creation.is_waiting() && self.chain.is_full(turn.now.wall_ms) {
             self.chain.begin_rollover();
-            self.create(errands, turn);
+            self.rollover = Rollover::Creating;
+            turn.out.push(Effect::CreateLedger { tag: errands.begin(Errand::NextLedger), purpose: Purpose::Data });
         }
     }
 
-    fn create(&mut self, errands: &mut Errands, turn: &mut Turn<'_>) {
-        self.rollover = Rollover::Creating;
-        turn.out.push(Effect::CreateLedger { tag: errands.begin(Errand::NextLedger), purpose: Purpose::Data });
-    }
-
-    /// The next ledger is there, or not. An error other than a full disk is returned: the topic cannot go on.
-    pub(crate) fn created(
-        &mut self,
-        outcome: Result<LedgerId, StoreError>,
-        errands: &mut Errands,
-        turn: &mut Turn<'_>,
-    ) -> Result<(), StoreError> {
+    /// The next ledger is there, or not: then appends go on in the current one, and creation is tried again later.
+    pub(crate) fn created(&mut self, outcome: Result<LedgerId, StoreError>, errands: &mut Errands, turn: &mut Turn<'_>) {
         match outcome {
             Ok(next) => {
                 self.creation.worked();
                 self.rollover = Rollover::Created(next);
                 self.advance(errands, turn);
             }
-            Err(error @ StoreError::DiskNearlyFull(_)) => {
+            Err(error) => {
+                self.rollover = Rollover::No;
+                self.chain.cancel_rollover();
                 if self.creation.failed(turn.now) {
-                    turn.out.push(Effect::Report { message: format!("no ledger to go on with, publishes wait: {error}") });
+                    turn.out.push(Effect::Report { message: format!("the full ledger goes on, no next one could be created: {error}") });
                 }
             }
-            Err(error) => return Err(error),
         }
-        Ok(())
     }
 
     /// Records the next ledger once the current one has nothing under way.
@@ -150,8 +141,8 @@ impl Ledgers {
     }
 
     pub(crate) fn tick(&mut self, settings: &TopicSettings, errands: &mut Errands, turn: &mut Turn<'_>) {
-        if self.creation.is_over(turn.now) && self.rollover == Rollover::Creating {
-            self.create(errands, turn);
+        if self.creation.is_over(turn.now) {
+            self.roll_if_full(errands, turn);
         }
         if self.check_at <= turn.now.monotonic_ms {
             self.check_at = turn.now.monotonic_ms + settings.retention_check_ms.max(1_000);

@@ -150,13 +150,6 @@ impl PendingAcks {
         }
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.entries.clear();
-        self.again.clear();
-        self.live = 0;
-        self.held = 0;
-    }
-
     /// Acked entries at the front go at once; those behind an old unacked one when they outnumber the rest.
     fn sweep(&mut self) {
         while self.entries.front().is_some_and(|entry| entry.holder == Holder::Done) {

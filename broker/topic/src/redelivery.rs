@@ -27,10 +27,6 @@ impl Redelivery {
         self.waiting.contains(&at)
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.waiting.clear();
-    }
-
     /// The last of the positions that follow each other without a gap from the first on, at most `limit` of them.
     pub(crate) fn end_of_first_run(&self, limit: usize) -> Option<Position> {
         let mut all = self.waiting.iter().copied();

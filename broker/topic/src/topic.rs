@@ -259,15 +259,15 @@ impl Topic {
         let Some(Errand::CursorState(index)) = self.errands.finish(tag) else { return };
         self.with_persistence(index, |persistence, cursor, lent| persistence.appended(outcome, cursor, lent, turn));
         self.advance(turn, index);
+        self.finish_unload(turn);
     }
 
     /// A ledger was created, or could not be.
     pub fn ledger_created(&mut self, turn: &mut Turn<'_>, tag: Tag, outcome: Result<LedgerId, StoreError>) {
         match self.errands.finish(tag) {
             Some(Errand::NextLedger) if !self.closing && self.fenced.is_none() => {
-                if let Err(error) = self.ledgers.created(outcome, &mut self.errands, turn) {
-                    self.fence(turn, format!("no ledger to go on with: {error}"), false);
-                }
+                self.ledgers.created(outcome, &mut self.errands, turn);
+                self.flush_publishes(turn);
             }
             Some(Errand::CursorLedger(index)) => {
                 self.with_persistence(index, |persistence, cursor, lent| persistence.ledger_created(outcome, cursor, lent, turn));
@@ -419,6 +419,7 @@ impl Topic {
     /// Settings changed.
     pub fn update_settings(&mut self, turn: &mut Turn<'_>, settings: TopicSettings) {
         self.settings = settings;
+        self.ledgers.chain.set_limits(self.settings.ledger);
         self.ledgers.want_trim();
         self.trim(turn);
         self.dispatch_all(turn);

@@ -36,9 +36,9 @@ impl Shared {
             }
             let Some(to) = self.round.pick(lane, lent) else { return Step::Idle };
             let parcel = match self.pending.again().first() {
-                Some(at) => self.again(at, lane, lent, turn),
+                Some(at) => self.take_again(at, lane, lent, turn),
                 None => match lane.next_new(lent) {
-                    Some(at) if !budget.is_spent() => self.new(at, to, lane, lent, turn),
+                    Some(at) if !budget.is_spent() => self.take_new(at, to, lane, lent, turn),
                     Some(_) => return Step::More,
                     None => return Step::Idle,
                 },
@@ -111,7 +111,7 @@ impl Shared {
     }
 
     /// The first waiting entry, or a read for it.
-    fn again(&mut self, at: Position, lane: &mut Lane, lent: &mut Lent<'_>, turn: &mut Turn<'_>) -> Option<Parcel> {
+    fn take_again(&mut self, at: Position, lane: &mut Lane, lent: &mut Lent<'_>, turn: &mut Turn<'_>) -> Option<Parcel> {
         let Some(entry) = lane.entry(at, lent, turn) else {
             let max_entries = lent.settings.max_read_entries.max(1);
             let last = self.pending.again().end_of_first_run(max_entries)?;
@@ -123,7 +123,7 @@ impl Shared {
     }
 
     /// The next new entry, or a read for it.
-    fn new(&mut self, at: Position, to: ConsumerIndex, lane: &mut Lane, lent: &mut Lent<'_>, turn: &mut Turn<'_>) -> Option<Parcel> {
+    fn take_new(&mut self, at: Position, to: ConsumerIndex, lane: &mut Lane, lent: &mut Lent<'_>, turn: &mut Turn<'_>) -> Option<Parcel> {
         let Some(entry) = lane.entry(at, lent, turn) else {
             let permits = self.round.permits(lane, lent);
             lane.read_new(at, permits, lent, turn);
