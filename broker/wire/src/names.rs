@@ -1,0 +1,1 @@
+//! Names of topics and namespaces, parsed once.
