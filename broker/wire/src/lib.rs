@@ -2,16 +2,19 @@
 
 mod command;
 mod field;
+mod frame;
 mod generated_hot;
 mod hot;
 mod ids;
-mod names;
+pub mod names;
 pub mod proto;
 
 pub use command::{Command, DecodeError, type_name};
+pub use frame::{
+    DEFAULT_MAX_MESSAGE_SIZE, Delivery, FRAME_PADDING, Frame, FrameDecoder, FrameError, Receipt, encode_message_header, encode_receipt,
+    encode_send,
+};
 pub use hot::{Ack, AckIds, Flow, Message, Send, SendReceipt};
 pub use ids::{MessageId, NO_REQUEST, TxnId};
+pub use names::{BundleRange, Domain, NamespaceName, NamespaceNameError, SubscriptionName, TopicName, TopicNameError};
 pub use proto::{AckType, CompressionType, InitialPosition, KeySharedMode, ProducerAccessMode, ServerError, SubscriptionType};
-/// A full topic name.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct TopicName(String);
