@@ -15,6 +15,14 @@ pub enum Error {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// The topic's name is none.
+    #[error("`{topic}` is not a topic name: {reason}")]
+    InvalidTopic {
+        /// As it was given.
+        topic: Arc<str>,
+        /// What is wrong with it.
+        reason: Arc<str>,
+    },
     /// No connection came about.
     #[error("cannot connect to {address}: {reason}")]
     Connect {
@@ -77,6 +85,8 @@ pub enum Error {
     },
 }
 
+const TOPIC_NAMES: &str = "Give it as NAME, TENANT/NAMESPACE/NAME or persistent://TENANT/NAMESPACE/NAME.";
+
 impl Error {
     pub(crate) fn connect(address: &Arc<str>, error: &io::Error) -> Self {
         Self::Connect { address: address.clone(), kind: error.kind(), reason: error.to_string().into() }
@@ -121,6 +131,7 @@ impl Error {
     pub fn advice(&self) -> Option<&'static str> {
         Some(match self {
             Self::InvalidUrl { .. } => "Give it as pulsar://HOST:PORT; several hosts are separated by commas.",
+            Self::InvalidTopic { .. } => TOPIC_NAMES,
             Self::Connect { kind: io::ErrorKind::ConnectionRefused, .. } => {
                 "Is the broker running? Start it with `geminga`; the URL it listens on is the last thing it prints."
             }
@@ -138,9 +149,11 @@ impl Error {
                 ServerError::ProducerFenced => "Another producer has the topic to itself.",
                 ServerError::TopicNotFound => "Check tenant, namespace and topic; create what is missing with the admin API.",
                 ServerError::SubscriptionNotFound => "Create the subscription first, or allow automatic creation.",
-                ServerError::InvalidTopicName => "Give it as NAME, TENANT/NAMESPACE/NAME or persistent://TENANT/NAMESPACE/NAME.",
+                ServerError::InvalidTopicName => TOPIC_NAMES,
                 ServerError::PersistenceError => "The broker could not store the message; its log says why (is the disk full?).",
-                ServerError::AuthenticationError | ServerError::AuthorizationError => "This broker asks for credentials that were not given.",
+                ServerError::AuthenticationError | ServerError::AuthorizationError => {
+                    "This broker asks for credentials that were not given."
+                }
                 ServerError::ServiceNotReady => "The topic is just being loaded or moved; try again in a moment.",
                 _ => return None,
             },
