@@ -8,9 +8,10 @@ use prost::Message as _;
 
 use crate::{
     Ack, Flow, Message, Send, SendReceipt,
-    field::{Body, Sink, take_varint},
+    field::{Body, Length, Sink, take_varint},
     hot::Stop,
     proto::{self, BaseCommand},
+    required::{Incomplete, check_command},
 };
 
 /// Why the bytes of a command are none.
@@ -40,6 +41,12 @@ pub enum DecodeError {
         command: &'static str,
         /// The field.
         field: &'static str,
+    },
+    /// It nests deeper than any command, or uses groups, which the protocol has none of.
+    #[error("{command} is encoded in a way that is not supported")]
+    Unreadable {
+        /// The command.
+        command: &'static str,
     },
     /// An ACK that is neither individual nor cumulative.
     #[error("ACK of unknown type {0}")]
@@ -75,6 +82,10 @@ macro_rules! commands {
                 }
             }
 
+            fn is_hot(&self) -> bool {
+                matches!(self, $(Command::$hot(_))|*)
+            }
+
             /// Its name in the protocol, for logs and errors.
             pub fn name(&self) -> &'static str {
                 type_name(self.type_number()).unwrap_or("UNKNOWN")
@@ -104,7 +115,7 @@ macro_rules! commands {
                     $(Command::$hot(body) => envelope(out, $hot_number, body, payload),)*
                     $(Command::$empty => envelope(out, $empty_number, &Empty, payload),)*
                     $(Command::$cold(body) => envelope(out, $cold_number, &Generated(&**body), payload),)*
-                    Command::Unknown(number) => envelope(out, *number, &Empty, payload),
+                    Command::Unknown(number) => bare(out, *number, payload),
                 }
             }
         }
@@ -212,7 +223,9 @@ impl Command {
             return Self::decode_unusual(command);
         };
         match Self::decode_usual(number, at, &command) {
-            Ok(decoded) => Ok(decoded),
+            // Hot commands have looked for their required fields on the way.
+            Ok(decoded) if decoded.is_hot() => Ok(decoded),
+            Ok(decoded) => complete(number, &command).map(|()| decoded),
             Err(Stopped::Hot(Stop::Unexpected)) => Self::decode_unusual(command),
             Err(Stopped::Hot(Stop::Missing(field))) => Err(DecodeError::MissingField { command: known_name(number), field }),
             Err(Stopped::Cold(error)) => Err(DecodeError::Body { command: known_name(number), error }),
@@ -221,11 +234,12 @@ impl Command {
 
     #[cold]
     fn decode_unusual(command: Bytes) -> Result<Command, DecodeError> {
-        let usual = usual_envelope(&command).and_then(|(number, _)| type_name(number));
-        match BaseCommand::decode(command) {
-            Ok(base) => Self::from_generated(Box::new(base)),
-            Err(error) => Err(usual.map_or(DecodeError::Envelope(error.clone()), |command| DecodeError::Body { command, error })),
-        }
+        let base = Box::new(BaseCommand::decode(command.clone()).map_err(|error| match usual_envelope(&command) {
+            Some((number, _)) if type_name(number).is_some() => DecodeError::Body { command: known_name(number), error },
+            _ => DecodeError::Envelope(error),
+        })?);
+        complete(base.r#type, &command)?;
+        Self::from_generated(base)
     }
 
     /// Appends the whole frame: sizes and command, no payload.
@@ -262,6 +276,13 @@ impl From<std::convert::Infallible> for DecodeError {
     }
 }
 
+fn complete(number: i32, command: &[u8]) -> Result<(), DecodeError> {
+    check_command(command).map_err(|incomplete| match (incomplete, known_name(number)) {
+        (Incomplete::Missing(field), command) => DecodeError::MissingField { command, field },
+        (Incomplete::Unreadable, command) => DecodeError::Unreadable { command },
+    })
+}
+
 fn missing(command: &'static str) -> DecodeError {
     DecodeError::MissingBody { command }
 }
@@ -291,16 +312,27 @@ const fn body_tag(number: u64) -> u64 {
 }
 
 /// Writes sizes, type and body. Everything is measured first, so that nothing is moved or patched afterwards.
-pub(crate) fn envelope(out: &mut BytesMut, number: i32, body: &impl Body, payload: usize) {
+pub(crate) fn envelope(out: &mut BytesMut, number: u64, body: &impl Body, payload: usize) {
     let body_length = body.length();
-    let number = u64::from(number.unsigned_abs());
-    let mut command = crate::field::Length(body_length);
+    let mut command = Length(body_length);
     head(&mut command, number, body_length);
-    out.reserve(2 * size_of::<u32>() + command.0);
-    out.extend_from_slice(&frame_size(size_of::<u32>() + command.0 + payload).to_be_bytes());
-    out.extend_from_slice(&frame_size(command.0).to_be_bytes());
+    sizes(out, command.0, payload);
     head(out, number, body_length);
     body.write(out);
+}
+
+/// Writes a type that has no body, which only the commands have that are not known here.
+fn bare(out: &mut BytesMut, number: i32, payload: usize) {
+    let mut command = Length::default();
+    command.i32(1, number);
+    sizes(out, command.0, payload);
+    out.i32(1, number);
+}
+
+fn sizes(out: &mut BytesMut, command: usize, payload: usize) {
+    out.reserve(2 * size_of::<u32>() + command);
+    out.extend_from_slice(&frame_size(size_of::<u32>() + command + payload).to_be_bytes());
+    out.extend_from_slice(&frame_size(command).to_be_bytes());
 }
 
 fn head(out: &mut impl Sink, number: u64, body_length: usize) {
@@ -324,6 +356,6 @@ struct Generated<'a, M>(&'a M);
 
 impl<M: prost::Message> Body for Generated<'_, M> {
     fn fields(&self, out: &mut impl Sink) {
-        out.skip_or_write(self.0.encoded_len(), |out| self.0.encode_raw(out));
+        out.nested(self.0.encoded_len(), |out| self.0.encode_raw(out));
     }
 }

@@ -97,7 +97,7 @@ fn take_bytes<'a>(from: &mut &'a [u8]) -> Result<&'a [u8], Unexpected> {
 pub(crate) trait Sink {
     fn raw_varint(&mut self, value: u64);
     fn raw_bytes(&mut self, bytes: &[u8]);
-    fn skip_or_write(&mut self, length: usize, write: impl FnOnce(&mut BytesMut));
+    fn nested(&mut self, length: usize, write: impl FnOnce(&mut BytesMut));
 
     fn varint(&mut self, field: u32, value: u64) {
         self.raw_varint(u64::from(field) << 3);
@@ -119,7 +119,7 @@ pub(crate) trait Sink {
         let length = message.length();
         self.raw_varint(u64::from(field) << 3 | 2);
         self.raw_varint(length as u64);
-        self.skip_or_write(length, |out| message.write(out));
+        self.nested(length, |out| message.write(out));
     }
 }
 
@@ -136,7 +136,7 @@ impl Sink for Length {
         self.0 += bytes.len();
     }
 
-    fn skip_or_write(&mut self, length: usize, _: impl FnOnce(&mut BytesMut)) {
+    fn nested(&mut self, length: usize, _: impl FnOnce(&mut BytesMut)) {
         self.0 += length;
     }
 }
@@ -150,7 +150,7 @@ impl Sink for BytesMut {
         self.put_slice(bytes);
     }
 
-    fn skip_or_write(&mut self, _: usize, write: impl FnOnce(&mut BytesMut)) {
+    fn nested(&mut self, _: usize, write: impl FnOnce(&mut BytesMut)) {
         write(self);
     }
 }

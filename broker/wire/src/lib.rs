@@ -1,13 +1,17 @@
 //! Pulsar's frames, commands, names and ids, as bytes and as types.
 
 mod command;
+pub mod features;
 mod field;
 mod frame;
 mod generated_hot;
+pub mod hash;
 mod hot;
 mod ids;
 pub mod names;
+pub mod payload;
 pub mod proto;
+mod required;
 
 pub use command::{Command, DecodeError, type_name};
 pub use frame::{

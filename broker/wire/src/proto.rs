@@ -1,6 +1,6 @@
 //! The generated types of `proto/pulsar.proto`, and the names that the protocol gives its numbers.
 //!
-//! `required` is a promise of the sender here, not a check: a missing required field reads as zero or empty in a generated type.
+//! A generated type by itself reads a missing required field as zero or empty; [`crate::Command::decode`] refuses it.
 
 #[allow(missing_docs, reason = "generated; the fields are described in the proto file")]
 mod generated {
