@@ -7,9 +7,13 @@ use std::sync::{
 
 use bytes::Bytes;
 use tokio::sync::Notify;
-use wire::{Ack, AckIds, AckType, Command, CompressionType, Flow, InitialPosition, SubscriptionType, proto};
+use wire::{
+    Ack, AckIds, AckType, Command, Flow, InitialPosition, SubscriptionType,
+    payload::{PayloadError, SingleMessages},
+    proto,
+};
 
-use crate::{Error, Inbox, Item, LastMessage, MessageId, Received, client::Pool, encode, link::Link, message::Batch, metadata, reconnect};
+use crate::{Error, Inbox, Item, LastMessage, MessageId, Received, client::Pool, link::Link, message::Batch, metadata::Opened, reconnect};
 
 /// Where a subscription begins: a durable one when it is new, a non-durable one always.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -190,14 +194,12 @@ impl Consumer {
     /// # Errors
     /// There will be no more messages.
     pub async fn recv(&self) -> Result<Received, Error> {
-        loop {
-            if let Some(error) = self.core.ended_and_empty() {
-                return Err(error);
-            }
-            match self.core.options.inbox.next().await {
-                Item::Message(message) => return Ok(message),
-                Item::Ended { error, .. } => return Err(error),
-            }
+        if let Some(error) = self.core.ended_and_empty() {
+            return Err(error);
+        }
+        match self.core.options.inbox.next().await {
+            Item::Message(message) => Ok(message),
+            Item::Ended { error, .. } => Err(error),
         }
     }
 
@@ -489,39 +491,35 @@ impl Core {
     }
 
     /// A message came. An error means that it makes no sense.
-    pub(crate) fn delivered(core: &Arc<Self>, message: wire::Message, payload: Bytes) -> Result<(), &'static str> {
-        let (entry, body) = encode::split_entry(payload)?;
-        let shape = metadata::shape(&entry)?;
+    pub(crate) fn delivered(core: &Arc<Self>, message: wire::Message, payload: &Bytes) -> Result<(), PayloadError> {
+        let opened = Opened::new(payload)?;
         let is_old = message.consumer_epoch.is_some_and(|epoch| epoch < core.epoch.load(Ordering::Relaxed));
         if is_old {
-            core.taken(shape.batch.unwrap_or(1));
+            core.taken(opened.messages);
             return Ok(());
         }
         let skip = core.lock().skip;
-        let template = Received {
+        let whole = Received {
             id: MessageId::from_wire(&message.message_id),
             redelivery_count: message.redelivery_count.unwrap_or(0),
-            payload: Bytes::new(),
-            entry,
+            payload: opened.body,
+            entry: opened.metadata,
             single: None,
-            compression: shape.compression,
+            compression: opened.compression,
             batch: None,
             from: core.clone(),
         };
-        match shape.batch {
-            Some(size) if shape.compression == CompressionType::None => {
-                let messages = unpack(&template, &message.ack_set, size, body)?;
-                let all = messages.len();
-                let wanted: Vec<_> = messages.into_iter().filter(|message| is_wanted(skip, message.id)).collect();
-                let unwanted = u32::try_from(all - wanted.len()).unwrap_or(0);
-                core.options.inbox.push(wanted.into_iter().map(Item::Message));
-                core.taken(unwanted);
-            }
-            _ if is_wanted(skip, template.id) => {
-                let message = Received { payload: body, ..template };
-                core.options.inbox.push(std::iter::once(Item::Message(message)));
-            }
-            _ => core.taken(1),
+        if opened.is_plain_batch {
+            let messages = unpack(&whole, &message.ack_set, opened.messages)?;
+            let all = messages.len();
+            let wanted: Vec<_> = messages.into_iter().filter(|message| is_wanted(skip, message.id)).collect();
+            let unwanted = u32::try_from(all - wanted.len()).unwrap_or(0);
+            core.options.inbox.push(wanted.into_iter().map(Item::Message));
+            core.taken(unwanted);
+        } else if is_wanted(skip, whole.id) {
+            core.options.inbox.push(std::iter::once(Item::Message(whole)));
+        } else {
+            core.taken(1);
         }
         Ok(())
     }
@@ -695,26 +693,23 @@ fn is_wanted(skip: Option<MessageId>, id: MessageId) -> bool {
 }
 
 /// The messages of a batch whose bit is not cleared in a given ack set.
-fn unpack(template: &Received, ack_set: &[u64], size: u32, mut body: Bytes) -> Result<Vec<Received>, &'static str> {
+fn unpack(whole: &Received, ack_set: &[u64], size: u32) -> Result<Vec<Received>, PayloadError> {
     // Each message takes at least the four bytes of its size.
-    if size as usize > body.len() / 4 {
-        return Err("a batch says that it holds more messages than it has room for");
+    if size as usize > whole.payload.len() / 4 {
+        return Err(PayloadError::Truncated("batch"));
     }
     let batch = Arc::new(Batch::new(size as usize));
+    let batch_size = i32::try_from(size).unwrap_or(i32::MAX);
     let mut messages = Vec::new();
-    for index in 0..size as usize {
-        let (single, payload) = encode::next_in_batch(&mut body)?;
+    for (index, single) in SingleMessages::new(whole.payload.clone(), size).enumerate() {
+        let (single, payload) = single?;
         let is_acked = !ack_set.is_empty() && ack_set.get(index / 64).is_none_or(|word| word & (1 << (index % 64)) == 0);
         if is_acked {
             batch.ack(index);
             continue;
         }
-        let id = MessageId {
-            batch_index: i32::try_from(index).unwrap_or(i32::MAX),
-            batch_size: i32::try_from(size).unwrap_or(i32::MAX),
-            ..template.id
-        };
-        messages.push(Received { id, payload, single: Some(single), batch: Some(batch.clone()), ..template.clone() });
+        let id = MessageId { batch_index: i32::try_from(index).unwrap_or(i32::MAX), batch_size, ..whole.id };
+        messages.push(Received { id, payload, single: Some(Arc::new(single)), batch: Some(batch.clone()), ..whole.clone() });
     }
     Ok(messages)
 }

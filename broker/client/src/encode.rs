@@ -1,8 +1,8 @@
 //! A publish as bytes, written straight into the connection's buffer: no metadata object, no allocation per message.
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{BufMut, BytesMut};
 use prost::encoding::{encode_varint, encoded_len_varint};
-use wire::{Command, Send};
+use wire::{Command, Send, payload::MAGIC_CHECKSUM};
 
 use crate::{Message, message::Key};
 
@@ -25,8 +25,6 @@ impl Entry {
         self.messages().iter().map(|message| message.payload.len()).sum()
     }
 }
-
-const MAGIC_CHECKSUM: u16 = 0x0e01;
 
 /// Appends a SEND frame. `sequence` is that of the first message.
 pub(crate) fn publish(out: &mut BytesMut, producer_id: u64, name: &str, sequence: u64, publish_time: u64, entry: &Entry) {
@@ -168,52 +166,12 @@ fn text_length(value: &str) -> usize {
     1 + encoded_len_varint(value.len() as u64) + value.len()
 }
 
-/// An entry that came back: its metadata, and what is left.
-pub(crate) fn split_entry(mut payload: Bytes) -> Result<(Bytes, Bytes), &'static str> {
-    const MAGIC_BROKER_METADATA: [u8; 2] = [0x0e, 0x02];
-    if payload.starts_with(&MAGIC_BROKER_METADATA) {
-        let _ = payload.split_to(2);
-        take_sized(&mut payload)?;
-    }
-    if payload.starts_with(&MAGIC_CHECKSUM.to_be_bytes()) {
-        let _ = payload.split_to(2);
-        let stated = take_u32(&mut payload)?;
-        if stated != crc32c::crc32c(&payload) {
-            return Err("a message arrived with a wrong checksum");
-        }
-    }
-    let metadata = take_sized(&mut payload)?;
-    Ok((metadata, payload))
-}
-
-/// A message of a batch: its metadata and its payload.
-pub(crate) fn next_in_batch(batch: &mut Bytes) -> Result<(Bytes, Bytes), &'static str> {
-    let metadata = take_sized(batch)?;
-    let size = crate::metadata::payload_size(&metadata)?;
-    if size > batch.len() {
-        return Err("a batch ends within a message");
-    }
-    Ok((metadata, batch.split_to(size)))
-}
-
-fn take_sized(from: &mut Bytes) -> Result<Bytes, &'static str> {
-    let size = take_u32(from)? as usize;
-    if size > from.len() {
-        return Err("a message is shorter than it says");
-    }
-    Ok(from.split_to(size))
-}
-
-fn take_u32(from: &mut Bytes) -> Result<u32, &'static str> {
-    let number = from.first_chunk().map(|bytes| u32::from_be_bytes(*bytes)).ok_or("a message ends within a size")?;
-    let _ = from.split_to(4);
-    Ok(number)
-}
-
 #[cfg(test)]
 mod tests {
-    use prost::Message as _;
-    use wire::{FrameDecoder, proto};
+    use bytes::Bytes;
+    use wire::{FrameDecoder, payload, proto};
+
+    use crate::metadata::Opened;
 
     use super::*;
 
@@ -224,8 +182,8 @@ mod tests {
         let frame = FrameDecoder::new(1 << 20).decode(&mut out).unwrap().expect("a whole frame");
         assert!(out.is_empty());
         let Command::Send(send) = frame.command else { panic!("not a SEND") };
-        let (metadata, payload) = split_entry(frame.payload).unwrap();
-        (send, proto::MessageMetadata::decode(metadata).unwrap(), payload)
+        let opened = Opened::new(&frame.payload).unwrap();
+        (send, prost::Message::decode(opened.metadata).unwrap(), opened.body)
     }
 
     fn full() -> Message {
@@ -256,14 +214,10 @@ mod tests {
     #[test]
     fn a_batch_names_its_first_and_its_highest_sequence() {
         let messages = vec![full(), Message::new("second").key("k").sequence(77), Message::new("")];
-        let (send, metadata, mut payload) = sent(&Entry::Batch(messages));
+        let (send, metadata, payload) = sent(&Entry::Batch(messages));
         assert_eq!((send.sequence_id, send.num_messages, send.highest_sequence_id), (40, Some(3), Some(42)));
         assert_eq!((metadata.sequence_id, metadata.num_messages_in_batch, metadata.highest_sequence_id), (40, Some(3), Some(42)));
-        let mut messages = Vec::new();
-        while !payload.is_empty() {
-            let (metadata, payload) = next_in_batch(&mut payload).unwrap();
-            messages.push((proto::SingleMessageMetadata::decode(metadata).unwrap(), payload));
-        }
+        let messages: Vec<_> = payload::SingleMessages::new(payload, 3).map(Result::unwrap).collect();
         let sequences: Vec<_> = messages.iter().map(|(metadata, _)| metadata.sequence_id()).collect();
         assert_eq!(sequences, [40, 77, 42]);
         assert_eq!((messages[0].0.partition_key(), messages[0].0.partition_key_b64_encoded()), ("AQID", true));
@@ -279,6 +233,6 @@ mod tests {
         let last = out.len() - 1;
         out[last] ^= 1;
         let frame = FrameDecoder::new(1 << 20).decode(&mut out).unwrap().expect("a whole frame");
-        assert!(split_entry(frame.payload).unwrap_err().contains("checksum"));
+        assert!(matches!(Opened::new(&frame.payload), Err(payload::PayloadError::Checksum { .. })));
     }
 }

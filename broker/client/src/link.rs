@@ -164,7 +164,7 @@ impl Dispatch<'_> {
         match command {
             Command::Message(message) => {
                 if let Some(core) = self.routes.consumers.get(message.consumer_id) {
-                    consumer::Core::delivered(core, message, payload).map_err(|reason| self.nonsense(reason))?;
+                    consumer::Core::delivered(core, message, &payload).map_err(|error| self.nonsense(error.to_string()))?;
                 }
             }
             Command::SendReceipt(receipt) => {
@@ -236,7 +236,7 @@ impl Dispatch<'_> {
         }
     }
 
-    fn nonsense(&self, reason: &'static str) -> Error {
+    fn nonsense(&self, reason: impl Into<Arc<str>>) -> Error {
         Error::protocol(&self.link.address, reason)
     }
 }

@@ -2,8 +2,11 @@
 
 use bytes::Bytes;
 use prost::Message as _;
-use prost::encoding::decode_varint;
-use wire::{CompressionType, proto};
+use wire::{
+    CompressionType,
+    payload::{PayloadError, parts, peek, verify},
+    proto,
+};
 
 /// A received message's metadata.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,11 +31,11 @@ pub struct Metadata {
 
 impl Metadata {
     /// From the entry's metadata and, in a batch, the message's own. What cannot be read is left empty.
-    pub(crate) fn read(entry: &Bytes, single: Option<&Bytes>) -> Self {
+    pub(crate) fn read(entry: &Bytes, single: Option<&proto::SingleMessageMetadata>) -> Self {
         let entry = proto::MessageMetadata::decode(entry.clone()).unwrap_or_default();
         let whole =
             Self { producer: entry.producer_name, sequence: entry.sequence_id, publish_time: entry.publish_time, ..Self::default() };
-        match single.map(|single| proto::SingleMessageMetadata::decode(single.clone()).unwrap_or_default()) {
+        match single.cloned() {
             None => Self {
                 event_time: entry.event_time.filter(|time| *time > 0),
                 key: entry.partition_key,
@@ -58,76 +61,30 @@ fn pairs(properties: Vec<proto::KeyValue>) -> Vec<(String, String)> {
     properties.into_iter().map(|property| (property.key, property.value)).collect()
 }
 
-/// What must be known of an entry before its messages can be handed out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Shape {
-    /// How many messages, if the payload is in batch format.
-    pub(crate) batch: Option<u32>,
+/// An entry as a consumer gets it, its checksum verified.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    /// The encoded message metadata.
+    pub(crate) metadata: Bytes,
+    pub(crate) body: Bytes,
     pub(crate) compression: CompressionType,
+    /// How many messages it counts for.
+    pub(crate) messages: u32,
+    /// Whether the body is in batch format and can be taken apart.
+    pub(crate) is_plain_batch: bool,
 }
 
-/// Reads the shape without reading the rest.
-pub(crate) fn shape(metadata: &[u8]) -> Result<Shape, &'static str> {
-    let mut shape = Shape { batch: None, compression: CompressionType::None };
-    numbers(metadata, |field, value| match field {
-        8 => shape.compression = i32::try_from(value).ok().and_then(|n| n.try_into().ok()).unwrap_or(CompressionType::None),
-        11 => shape.batch = u32::try_from(value).ok(),
-        _ => {}
-    })?;
-    Ok(shape)
-}
-
-/// The payload size that a message's own metadata in a batch states.
-pub(crate) fn payload_size(single: &[u8]) -> Result<usize, &'static str> {
-    let mut size = None;
-    numbers(single, |field, value| {
-        if field == 3 {
-            size = usize::try_from(value).ok();
-        }
-    })?;
-    size.ok_or("a message of a batch does not say how long it is")
-}
-
-/// Calls `see` with each field that is a number and skips the others.
-fn numbers(mut fields: &[u8], mut see: impl FnMut(u64, u64)) -> Result<(), &'static str> {
-    const MALFORMED: &str = "a message's metadata is malformed";
-    while !fields.is_empty() {
-        let tag = decode_varint(&mut fields).map_err(|_| MALFORMED)?;
-        let skipped = match tag & 7 {
-            0 => {
-                see(tag >> 3, decode_varint(&mut fields).map_err(|_| MALFORMED)?);
-                0
-            }
-            1 => 8,
-            2 => usize::try_from(decode_varint(&mut fields).map_err(|_| MALFORMED)?).map_err(|_| MALFORMED)?,
-            5 => 4,
-            _ => return Err(MALFORMED),
-        };
-        fields = fields.get(skipped..).ok_or(MALFORMED)?;
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_shape_is_found_among_everything_else() {
-        let metadata = proto::MessageMetadata {
-            producer_name: "me".into(),
-            publish_time: u64::MAX,
-            partition_key: Some("key".into()),
-            compression: Some(CompressionType::Zstd.into()),
-            num_messages_in_batch: Some(7),
-            deliver_at_time: Some(-1),
-            ..Default::default()
-        };
-        let bytes = metadata.encode_to_vec();
-        assert_eq!(shape(&bytes), Ok(Shape { batch: Some(7), compression: CompressionType::Zstd }));
-        for end in 1..bytes.len() {
-            let _ = shape(&bytes[..end]);
-        }
-        assert!(shape(&bytes[..1]).is_err());
+impl Opened {
+    pub(crate) fn new(payload: &Bytes) -> Result<Self, PayloadError> {
+        verify(payload)?;
+        let metadata = payload.slice_ref(parts(payload)?.metadata);
+        let peek = peek(payload)?;
+        Ok(Self {
+            metadata,
+            body: payload.slice_ref(peek.message),
+            compression: peek.compression.try_into().unwrap_or(CompressionType::None),
+            messages: peek.messages,
+            is_plain_batch: peek.is_plain_batch(),
+        })
     }
 }

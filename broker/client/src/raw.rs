@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
@@ -156,12 +156,4 @@ impl RawConnection {
             }
         }
     }
-}
-
-/// The metadata and the payload of a MESSAGE's payload, its checksum checked.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn open_entry(payload: Bytes) -> Result<(Bytes, Bytes), &'static str> {
-    encode::split_entry(payload)
 }
