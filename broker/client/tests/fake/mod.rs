@@ -14,16 +14,16 @@ use tokio::{
 use wire::{Command, Delivery, FrameDecoder, MessageId, Receipt, encode_message_header, encode_receipt, proto};
 
 /// The broker. It stops when dropped.
-pub struct Fake {
-    pub url: String,
-    pub seen: Arc<Mutex<Vec<Command>>>,
+pub(crate) struct Fake {
+    pub(crate) url: String,
+    pub(crate) seen: Arc<Mutex<Vec<Command>>>,
     log: Arc<Mutex<Vec<Bytes>>>,
     cut: watch::Sender<u32>,
     accepting: tokio::task::JoinHandle<()>,
 }
 
 impl Fake {
-    pub async fn start() -> Self {
+    pub(crate) async fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let url = format!("pulsar://{}", listener.local_addr().expect("an address"));
         let (seen, log) = (Arc::<Mutex<Vec<Command>>>::default(), Arc::<Mutex<Vec<Bytes>>>::default());
@@ -48,17 +48,17 @@ impl Fake {
     }
 
     /// Cuts every connection.
-    pub fn cut(&self) {
+    pub(crate) fn cut(&self) {
         self.cut.send_modify(|count| *count += 1);
     }
 
     /// How many entries were published.
-    pub fn entries(&self) -> usize {
+    pub(crate) fn entries(&self) -> usize {
         self.log.lock().expect("not poisoned").len()
     }
 
     /// How often a command came, by its name.
-    pub fn count(&self, name: &str) -> usize {
+    pub(crate) fn count(&self, name: &str) -> usize {
         self.seen.lock().expect("not poisoned").iter().filter(|command| command.name() == name).count()
     }
 }
