@@ -1,2 +1,47 @@
 //! The front door.
-fn main() {}
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+use geminga::cli::{Cli, Command, exit, spelt_out};
+use geminga::start::{self, StartError};
+
+fn main() -> ExitCode {
+    let began = Instant::now();
+    match Cli::parse_from(spelt_out(std::env::args_os())).into_command() {
+        Command::Standalone(flags) => match start::prepare(&flags, began) {
+            Ok(_prepared) => unfinished("run a broker"),
+            Err(error) => refused(&error),
+        },
+        Command::Config(args) => match start::show_config(&args) {
+            Ok(text) => print(&text),
+            Err(error) => refused(&error),
+        },
+        Command::Produce(_args) => unfinished("produce"),
+        Command::Consume(_args) => unfinished("consume"),
+    }
+}
+
+fn refused(error: &StartError) -> ExitCode {
+    eprintln!("geminga: {error}");
+    ExitCode::from(error.exit_code())
+}
+
+fn unfinished(what: &str) -> ExitCode {
+    eprintln!("geminga: this build cannot {what}");
+    ExitCode::from(exit::FAILED)
+}
+
+fn print(text: &str) -> ExitCode {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::from(exit::OK),
+        // `geminga config | head` is no failure.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::from(exit::OK),
+        Err(error) => {
+            eprintln!("geminga: cannot print: {error}");
+            ExitCode::from(exit::FAILED)
+        }
+    }
+}
