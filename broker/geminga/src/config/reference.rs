@@ -244,4 +244,12 @@ mod tests {
         let line = page.lines().find(|line| line.starts_with("| `numIOThreads`")).expect("the key");
         assert!(line.contains("min(2n, max(8, n/2))") && line.contains("stays at 100 % while backlogs grow"), "{line}");
     }
+
+    #[test]
+    fn the_container_and_the_unit_leave_the_number_of_event_loops_to_the_machine() {
+        for text in [include_str!("../../../../Dockerfile"), include_str!("../../../../conf/geminga.service")] {
+            assert!(!text.contains("numIOThreads"), "{text}");
+        }
+        assert!(include_str!("../../../../Dockerfile").contains("bindAddress=0.0.0.0"));
+    }
 }
