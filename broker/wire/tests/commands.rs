@@ -176,3 +176,9 @@ fn a_packed_ack_set_is_read_too() {
     let Command::Message(message) = packed else { panic!("{packed:?}") };
     assert_eq!(message.ack_set, [7, 9]);
 }
+
+#[test]
+fn a_command_is_cheap_to_move() {
+    assert!(size_of::<Command>() <= 176, "{}", size_of::<Command>());
+    assert!(size_of::<wire::MessageId>() <= 72, "{}", size_of::<wire::MessageId>());
+}
