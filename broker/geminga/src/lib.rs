@@ -5,7 +5,10 @@
 pub mod banner;
 pub mod cli;
 pub mod config;
+pub mod consume;
 pub mod data_dir;
 pub mod endpoints;
 pub mod logging;
+pub mod produce;
 pub mod start;
+mod terminal;

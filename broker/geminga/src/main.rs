@@ -7,6 +7,7 @@ use std::time::Instant;
 use clap::Parser;
 use geminga::cli::{Cli, Command, exit, spelt_out};
 use geminga::start::{self, StartError};
+use geminga::{consume, produce};
 
 fn main() -> ExitCode {
     let began = Instant::now();
@@ -19,8 +20,8 @@ fn main() -> ExitCode {
             Ok(text) => print(&text),
             Err(error) => refused(&error),
         },
-        Command::Produce(_args) => unfinished("produce"),
-        Command::Consume(_args) => unfinished("consume"),
+        Command::Produce(args) => produce::run(&args),
+        Command::Consume(args) => consume::run(&args),
     }
 }
 
