@@ -118,6 +118,11 @@ pub enum Effect {
         /// The answer.
         reply: Reply,
     },
+    /// Something an operator must know: a damaged entry, a refused write. For the log.
+    Report {
+        /// What happened.
+        message: String,
+    },
     /// The topic cannot go on (fenced, failed append): close its producers and consumers, let go of it, load it again when asked.
     Unload {
         /// Why, for the log.

@@ -31,6 +31,8 @@ pub struct TopicSettings {
     pub ledger: LedgerLimits,
     /// Retention of consumed data.
     pub retention: Retention,
+    /// The largest entry the store takes, in bytes; larger publishes are refused. 0 = no limit.
+    pub max_entry_bytes: usize,
     /// Entries one dispatch step reads and delivers at most (`dispatcherMaxReadBatchSize`).
     pub max_read_entries: usize,
     /// Bytes one dispatch step reads at most (`dispatcherMaxReadSizeBytes`).

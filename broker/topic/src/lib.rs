@@ -3,11 +3,35 @@
 //! No clock, no I/O, no locks. Its owner calls [`Topic`] with events; what the topic wants done comes out as
 //! [`Effect`]s, in an order that must be kept for each connection.
 
-mod effect;
-mod event;
-mod keys;
-pub mod stats;
 mod topic;
+
+mod attach;
+mod producers;
+mod publishing;
+
+mod consumer;
+mod dispatcher;
+mod pending;
+mod phases;
+mod read_ahead;
+mod redelivery;
+mod seek;
+mod subscription;
+
+mod backlog;
+mod ledgers;
+mod persistence;
+mod unload;
+
+mod effect;
+mod errand;
+mod event;
+#[doc(hidden)]
+pub mod faults;
+mod keys;
+mod lent;
+mod peek;
+pub mod stats;
 
 pub use effect::{Change, Effect, Effects, Reply, Tag};
 pub use event::{

@@ -1,17 +1,72 @@
-//! The front door: publish, durable, flow, ack, attach, detach.
+//! The front door: what happens to a topic, and who in it deals with it.
 
-use ledger::{CacheKey, LedgerId, ManagedLedger, Position, StoreError};
-use wire::TopicName;
+use std::collections::{HashMap, VecDeque};
 
-use crate::event::{Ack, AttachConsumer, AttachProducer, Publish, ReadOutcome, SeekTo, StoredCursor, TopicSettings, Turn};
-use crate::stats::TopicStats;
-use crate::{ConsumerKey, ConsumerSlot, Now, ProducerKey, Tag};
+use ledger::{CacheKey, Cursor, LedgerId, ManagedLedger, Position, StoreError};
+use slab::Slab;
+use wire::{ServerError, TopicName};
+
+use crate::consumer::ConsumerIndex;
+use crate::dispatcher::Step;
+use crate::errand::{Errand, Errands, SubscriptionIndex};
+use crate::event::{Ack, ReadOutcome, StoredCursor, TopicSettings, Turn};
+use crate::faults::Faults;
+use crate::ledgers::{Ledgers, Recorded};
+use crate::lent::{Lent, Tally};
+use crate::peek::last_batch_index;
+use crate::persistence::Persistence;
+use crate::producers::Producers;
+use crate::publishing::Publishes;
+use crate::subscription::{Asked, Phase, Subscription};
+use crate::{ConsumerKey, ConsumerSlot, Effect, Now, Reply, Tag};
 
 /// One topic. Every call may add effects to the turn; none waits.
 #[derive(Debug)]
-pub struct Topic {}
+pub struct Topic {
+    pub(crate) name: TopicName,
+    pub(crate) settings: TopicSettings,
+    pub(crate) cache: CacheKey,
+    pub(crate) ledgers: Ledgers,
+    pub(crate) producers: Producers,
+    pub(crate) publishes: Publishes,
+    pub(crate) subscriptions: Slab<Subscription>,
+    pub(crate) by_name: HashMap<String, SubscriptionIndex>,
+    pub(crate) seats: Slab<Seat>,
+    pub(crate) by_key: HashMap<ConsumerKey, ConsumerSlot>,
+    pub(crate) errands: Errands,
+    pub(crate) tally: Tally,
+    /// Subscriptions whose last dispatch step ran out of budget.
+    ready: VecDeque<SubscriptionIndex>,
+    /// Cache entries below this were released.
+    released: Position,
+    /// Why publishes are refused, if they are.
+    pub(crate) refusal: Option<String>,
+    /// Set once the topic cannot go on.
+    pub(crate) fenced: Option<Fenced>,
+    /// Set once it is being unloaded.
+    pub(crate) closing: bool,
+    pub(crate) faults: Faults,
+    scratch: Vec<SubscriptionIndex>,
+    now: Now,
+}
 
-#[allow(missing_docs, unused_variables, clippy::todo, reason = "contract first, bodies next")]
+/// A consumer's place on the road: its slot says which subscription to go to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Seat {
+    pub(crate) key: ConsumerKey,
+    pub(crate) subscription: SubscriptionIndex,
+    pub(crate) consumer: ConsumerIndex,
+}
+
+/// Why a topic cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fenced {
+    /// Somebody else may own it: nothing more is written.
+    Lost,
+    /// Storage failed; cursors may still be written.
+    Broken,
+}
+
 impl Topic {
     /// A topic that was just loaded: its chain is open and recorded under `version`.
     pub fn new(
@@ -23,108 +78,360 @@ impl Topic {
         cache: CacheKey,
         now: Now,
     ) -> Topic {
-        todo!()
+        let released = ledger.first();
+        let check_at = now.monotonic_ms + settings.retention_check_ms;
+        let mut topic = Topic {
+            name,
+            settings,
+            cache,
+            ledgers: Ledgers::new(ledger, version, check_at),
+            producers: Producers::default(),
+            publishes: Publishes::default(),
+            subscriptions: Slab::new(),
+            by_name: HashMap::new(),
+            seats: Slab::new(),
+            by_key: HashMap::new(),
+            errands: Errands::default(),
+            tally: Tally::default(),
+            ready: VecDeque::new(),
+            released,
+            refusal: None,
+            fenced: None,
+            closing: false,
+            faults: Faults::default(),
+            scratch: Vec::new(),
+            now,
+        };
+        for stored in cursors {
+            topic.restore(stored);
+        }
+        topic
     }
+
+    fn restore(&mut self, stored: StoredCursor) {
+        let entry = self.subscriptions.vacant_entry();
+        let index = entry.key();
+        let cursor = Cursor::restore(stored.state.clone(), &self.ledgers.chain);
+        let mut subscription = Subscription::new(stored.subscription.clone(), index, cursor, true);
+        self.by_name.insert(stored.subscription.clone(), index);
+        subscription.persistence = Some(Persistence::loaded(stored, index, &subscription.lane.cursor));
+        entry.insert(subscription);
+    }
+
+    /// Its full name.
     pub fn name(&self) -> &TopicName {
-        todo!()
+        &self.name
     }
 
-    /// Answers with `ProducerReady` or `Error` (ProducerBusy, TopicTerminated, ServiceNotReady while unloading).
-    pub fn attach_producer(&mut self, turn: &mut Turn<'_>, attach: AttachProducer) {
-        todo!()
-    }
-    /// Frees the name once pending publishes are answered; `request` none when the connection is gone (publishes go on, unanswered).
-    pub fn detach_producer(&mut self, turn: &mut Turn<'_>, key: ProducerKey, request: Option<u64>) {
-        todo!()
-    }
-    pub fn publish(&mut self, turn: &mut Turn<'_>, publish: Publish) {
-        todo!()
+    /// Switches deliberate mistakes on, for tests of the tests.
+    #[doc(hidden)]
+    pub fn inject(&mut self, faults: Faults) {
+        self.faults = faults;
     }
 
-    /// Every append up to `upto` is durable.
-    pub fn appended(&mut self, turn: &mut Turn<'_>, upto: Position) {
-        todo!()
-    }
-    /// An append failed or its outcome is unknown: nothing from `from` on is ever acknowledged. DiskNearlyFull refuses the publishes and the topic goes on.
-    pub fn append_failed(&mut self, turn: &mut Turn<'_>, from: Position, error: &StoreError) {
-        todo!()
-    }
-    pub fn cursor_appended(&mut self, turn: &mut Turn<'_>, tag: Tag, outcome: Result<(), StoreError>) {
-        todo!()
-    }
-    pub fn ledger_created(&mut self, turn: &mut Turn<'_>, tag: Tag, outcome: Result<LedgerId, StoreError>) {
-        todo!()
-    }
-    /// A metadata change is recorded under a new version, or was refused (a version conflict fences the topic).
-    pub fn changed(&mut self, turn: &mut Turn<'_>, tag: Tag, outcome: Result<i64, String>) {
-        todo!()
-    }
-    pub fn read_done(&mut self, turn: &mut Turn<'_>, outcome: ReadOutcome) {
-        todo!()
+    /// The subscriptions, and what the topic lends them.
+    pub(crate) fn lend(&mut self) -> (&mut Slab<Subscription>, Lent<'_>) {
+        let lent = Lent {
+            ledger: &self.ledgers.chain,
+            settings: &self.settings,
+            errands: &mut self.errands,
+            tally: &mut self.tally,
+            cache: self.cache,
+            faults: self.faults,
+        };
+        (&mut self.subscriptions, lent)
     }
 
-    /// Answers with `ConsumerReady` or `Error` (ConsumerBusy, SubscriptionNotFound, NotAllowed, ServiceNotReady while fenced).
-    pub fn attach_consumer(&mut self, turn: &mut Turn<'_>, attach: AttachConsumer) {
-        todo!()
+    pub(crate) fn seat(&self, key: ConsumerKey, slot: ConsumerSlot) -> Option<Seat> {
+        self.seats.get(slot.0 as usize).copied().filter(|seat| seat.key == key)
     }
-    pub fn detach_consumer(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, request: Option<u64>) {
-        todo!()
+
+    pub(crate) fn seat_of(&self, key: ConsumerKey) -> Option<Seat> {
+        self.seat(key, *self.by_key.get(&key)?)
     }
+
+    /// One dispatch step of a subscription; if it runs out of budget it goes on the list, behind others.
+    pub(crate) fn dispatch(&mut self, turn: &mut Turn<'_>, index: SubscriptionIndex) {
+        if self.closing || self.fenced.is_some() {
+            return;
+        }
+        self.now = turn.now;
+        let (subscriptions, mut lent) = self.lend();
+        let Some(subscription) = subscriptions.get_mut(index) else { return };
+        if subscription.dispatch(&mut lent, turn) == Step::More && !subscription.queued {
+            subscription.queued = true;
+            self.ready.push_back(index);
+        }
+    }
+
+    pub(crate) fn dispatch_all(&mut self, turn: &mut Turn<'_>) {
+        let mut indices = std::mem::take(&mut self.scratch);
+        indices.extend(self.subscriptions.iter().filter(|(_, subscription)| !subscription.queued).map(|(index, _)| index));
+        for index in indices.drain(..) {
+            self.dispatch(turn, index);
+        }
+        self.scratch = indices;
+        self.release_cache(turn);
+    }
+
+    /// Lets go of cached entries that every attached consumer has been sent or will not need.
+    fn release_cache(&mut self, turn: &mut Turn<'_>) {
+        let active = self.subscriptions.iter().filter(|(_, subscription)| !subscription.lane.consumers.is_empty());
+        let slowest = active.map(|(_, subscription)| subscription.lane.cursor.read_position()).min();
+        let before = slowest.unwrap_or_else(|| self.ledgers.chain.next(self.ledgers.chain.last_confirmed()));
+        if before > self.released {
+            self.released = before;
+            turn.cache.release(self.cache, before);
+        }
+    }
+
     /// `permits` more messages may be sent to the consumer.
     pub fn flow(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, slot: ConsumerSlot, permits: u32) {
-        todo!()
+        let Some(seat) = self.seat(key, slot) else { return };
+        if let Some(consumer) = self.subscriptions.get_mut(seat.subscription).and_then(|s| s.lane.consumer_mut(seat.consumer)) {
+            consumer.flow(permits, turn.now);
+            self.dispatch(turn, seat.subscription);
+        }
     }
-    pub fn ack(&mut self, turn: &mut Turn<'_>, ack: Ack) {
-        todo!()
-    }
-    /// Empty `ids`: all that the consumer holds.
-    pub fn redeliver(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, slot: ConsumerSlot, ids: Vec<Position>, epoch: Option<u64>) {
-        todo!()
-    }
-    pub fn unsubscribe(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, request: u64, force: bool) {
-        todo!()
-    }
-    pub fn seek(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, request: u64, to: SeekTo) {
-        todo!()
-    }
-    pub fn last_message_id(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, request: u64) {
-        todo!()
-    }
-    pub fn consumer_stats(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, request: u64) {
-        todo!()
-    }
+
     /// The consumer's connection takes no more for now (its out buffer is full), or takes again.
     pub fn set_writable(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, slot: ConsumerSlot, writable: bool) {
-        todo!()
+        let Some(seat) = self.seat(key, slot) else { return };
+        if let Some(consumer) = self.subscriptions.get_mut(seat.subscription).and_then(|s| s.lane.consumer_mut(seat.consumer)) {
+            consumer.writable = writable;
+            if writable {
+                self.dispatch(turn, seat.subscription);
+            }
+        }
+    }
+
+    /// Takes acks; answered at once if an answer is wanted. They are durable within the cursor's write rate.
+    pub fn ack(&mut self, turn: &mut Turn<'_>, ack: Ack) {
+        let error = match self.seat(ack.key, ack.slot) {
+            Some(seat) => self.take_ack(turn, seat, ack.ids).err(),
+            None => Some((ServerError::ConsumerNotFound, "the consumer is not attached".to_owned())),
+        };
+        if let Some(request) = ack.request {
+            turn.out.push(Effect::Reply { to: ack.key.connection, reply: Reply::AckDone { request, consumer: ack.key, error } });
+        }
+    }
+
+    fn take_ack(&mut self, turn: &mut Turn<'_>, seat: Seat, ids: crate::AckIds) -> Result<(), (ServerError, String)> {
+        let (subscriptions, mut lent) = self.lend();
+        let Some(subscription) = subscriptions.get_mut(seat.subscription).filter(|subscription| subscription.is_open()) else {
+            return Err((ServerError::ServiceNotReady, "the subscription is being changed".to_owned()));
+        };
+        let before = subscription.lane.cursor.mark_delete();
+        let lifted = subscription.ack(seat.consumer, ids, &lent).map_err(|error| (ServerError::NotAllowedError, error.to_string()))?;
+        let Subscription { persistence, lane, .. } = subscription;
+        let left_ledger = before.ledger != lane.cursor.mark_delete().ledger;
+        if let Some(persistence) = persistence {
+            persistence.poll(&lane.cursor, &mut lent, turn);
+        }
+        if left_ledger {
+            self.ledgers.want_trim();
+            self.trim(turn);
+        }
+        if lifted {
+            self.dispatch(turn, seat.subscription);
+        }
+        Ok(())
+    }
+
+    /// Delivers again what the consumer names; empty `ids`: all that it holds. Older than its epoch: dropped.
+    pub fn redeliver(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, slot: ConsumerSlot, ids: Vec<Position>, epoch: Option<u64>) {
+        let Some(seat) = self.seat(key, slot) else { return };
+        let (subscriptions, lent) = self.lend();
+        let Some(subscription) = subscriptions.get_mut(seat.subscription).filter(|subscription| subscription.is_open()) else { return };
+        let Some(consumer) = subscription.lane.consumer_mut(seat.consumer) else { return };
+        if let Some(epoch) = epoch {
+            if consumer.epoch.is_some_and(|current| epoch < current) {
+                return;
+            }
+            consumer.epoch = Some(epoch);
+        }
+        subscription.dispatcher.redeliver(&mut subscription.lane, seat.consumer, &ids, &lent);
+        self.dispatch(turn, seat.subscription);
+    }
+
+    /// A cursor's state is durable, or not.
+    pub fn cursor_appended(&mut self, turn: &mut Turn<'_>, tag: Tag, outcome: Result<(), StoreError>) {
+        let Some(Errand::CursorState(index)) = self.errands.finish(tag) else { return };
+        self.with_persistence(index, |persistence, cursor, lent| persistence.appended(outcome, cursor, lent, turn));
+        self.advance(turn, index);
+        self.finish_unload(turn);
+    }
+
+    /// A ledger was created, or could not be.
+    pub fn ledger_created(&mut self, turn: &mut Turn<'_>, tag: Tag, outcome: Result<LedgerId, StoreError>) {
+        match self.errands.finish(tag) {
+            Some(Errand::NextLedger) if !self.closing && self.fenced.is_none() => {
+                self.ledgers.created(outcome, &mut self.errands, turn);
+                self.flush_publishes(turn);
+            }
+            Some(Errand::CursorLedger(index)) => {
+                self.with_persistence(index, |persistence, cursor, lent| persistence.ledger_created(outcome, cursor, lent, turn));
+            }
+            // Nobody has a use for it any more.
+            _ => turn.out.extend(outcome.ok().map(|ledger| Effect::DeleteLedgers(vec![ledger]))),
+        }
+        self.finish_unload(turn);
+    }
+
+    /// A metadata change is recorded under a new version, or was refused (a version conflict fences the topic).
+    pub fn changed(&mut self, turn: &mut Turn<'_>, tag: Tag, outcome: Result<i64, String>) {
+        let Some(errand) = self.errands.finish(tag) else { return };
+        let version = match outcome {
+            Ok(version) => version,
+            Err(error) => return self.fence(turn, format!("a change of the topic's metadata was refused: {error}"), true),
+        };
+        match errand {
+            Errand::LedgerList => self.list_recorded(turn, version),
+            Errand::CursorRecord(index) | Errand::NewCursor(index) => {
+                self.with_persistence(index, |persistence, _, _| persistence.recorded(version, turn));
+                self.advance(turn, index);
+            }
+            Errand::GoneCursor(index) => self.subscription_deleted(turn, index),
+            _ => {}
+        }
+        self.finish_unload(turn);
+    }
+
+    fn list_recorded(&mut self, turn: &mut Turn<'_>, version: i64) {
+        if self.ledgers.recorded(version, turn) == Recorded::RolledOver && !self.closing {
+            self.flush_publishes(turn);
+        }
+        self.ledgers.advance(&mut self.errands, turn);
+        self.trim(turn);
+    }
+
+    fn with_persistence(&mut self, index: SubscriptionIndex, work: impl FnOnce(&mut Persistence, &Cursor, &mut Lent<'_>)) {
+        let (subscriptions, mut lent) = self.lend();
+        if let Some(Subscription { persistence: Some(persistence), lane, .. }) = subscriptions.get_mut(index) {
+            work(persistence, &lane.cursor, &mut lent);
+        }
+    }
+
+    /// A read has ended.
+    pub fn read_done(&mut self, turn: &mut Turn<'_>, outcome: ReadOutcome) {
+        match self.errands.finish(outcome.tag) {
+            Some(Errand::Read(index)) => {
+                let Some(Subscription { dispatcher, lane, .. }) = self.subscriptions.get_mut(index) else { return };
+                if dispatcher.read_done(lane, outcome, turn) {
+                    self.dispatch(turn, index);
+                }
+            }
+            Some(Errand::Probe(index)) => {
+                let entry = outcome.entries.ok().and_then(|entries| entries.into_iter().next());
+                if let Some(Phase::Locating(search) | Phase::Seeking { search: Some(search), .. }) =
+                    self.subscriptions.get_mut(index).map(|subscription| &mut subscription.phase)
+                    && search.arrived(outcome.tag, entry, turn)
+                {
+                    self.advance(turn, index);
+                }
+            }
+            Some(Errand::LastMessage { to, request, mark_delete }) => {
+                let asked = Asked { to, request };
+                match outcome.entries.ok().and_then(|entries| entries.into_iter().next()) {
+                    Some(entry) => {
+                        let at = Position { ledger: outcome.ledger, entry: entry.id };
+                        self.answer_last_message(turn, asked, at, last_batch_index(&entry.bytes), mark_delete);
+                    }
+                    None => self.error(turn, asked, ServerError::PersistenceError, "the last message could not be read"),
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Drops ledgers that every durable cursor has passed and retention lets go.
+    pub(crate) fn trim(&mut self, turn: &mut Turn<'_>) {
+        if self.closing || self.fenced.is_some() || !self.ledgers.may_trim() {
+            return;
+        }
+        let durable = self.subscriptions.iter().filter(|(_, subscription)| subscription.durable);
+        let slowest = durable.map(|(_, subscription)| subscription.lane.cursor.mark_delete()).min();
+        if !self.ledgers.trim(slowest, self.settings.retention, &mut self.errands, turn) {
+            return;
+        }
+        let (subscriptions, lent) = self.lend();
+        for (_, subscription) in subscriptions.iter_mut().filter(|(_, subscription)| !subscription.durable) {
+            subscription.lane.cursor.trimmed(lent.ledger);
+            subscription.dispatcher.trimmed(&mut subscription.lane);
+        }
+        let first = self.ledgers.chain.first();
+        turn.cache.release(self.cache, first);
     }
 
     /// When [`tick`](Self::tick) wants to be called, on the monotonic clock.
     pub fn next_deadline(&self) -> Option<u64> {
-        todo!()
-    }
-    pub fn tick(&mut self, turn: &mut Turn<'_>) {
-        todo!()
+        if self.closing || self.fenced.is_some() {
+            return None;
+        }
+        if !self.ready.is_empty() {
+            return Some(self.now.monotonic_ms);
+        }
+        let subscriptions = self.subscriptions.iter().filter_map(|(_, subscription)| subscription.deadline(&self.settings));
+        subscriptions.chain(self.ledgers.deadline()).min()
     }
 
-    /// Refuses new work, closes producers and consumers, writes every cursor; [`unloaded`](Self::unloaded) tells when all is answered.
-    pub fn unload(&mut self, turn: &mut Turn<'_>) {
-        todo!()
+    /// Does what is due.
+    pub fn tick(&mut self, turn: &mut Turn<'_>) {
+        if self.closing || self.fenced.is_some() {
+            return;
+        }
+        self.now = turn.now;
+        self.ledgers.tick(&self.settings, &mut self.errands, turn);
+        let indices: Vec<SubscriptionIndex> = self.subscriptions.iter().map(|(index, _)| index).collect();
+        for index in indices {
+            self.tick_subscription(turn, index);
+        }
+        for _ in 0..self.ready.len() {
+            let Some(index) = self.ready.pop_front() else { break };
+            if let Some(subscription) = self.subscriptions.get_mut(index) {
+                subscription.queued = false;
+                self.dispatch(turn, index);
+            }
+        }
+        self.trim(turn);
+        self.release_cache(turn);
     }
-    pub fn unloaded(&self) -> bool {
-        todo!()
+
+    fn tick_subscription(&mut self, turn: &mut Turn<'_>, index: SubscriptionIndex) {
+        let Some(subscription) = self.subscriptions.get_mut(index) else { return };
+        if subscription.expires_at.is_some_and(|at| at <= turn.now.monotonic_ms) {
+            return self.remove_subscription(index);
+        }
+        let searching = match &mut subscription.phase {
+            Phase::Locating(search) | Phase::Seeking { search: Some(search), .. } => search.may_retry(turn.now),
+            _ => false,
+        };
+        let reading = subscription.lane.reads.may_retry(turn.now);
+        if searching {
+            self.advance(turn, index);
+        }
+        self.with_persistence(index, |persistence, cursor, lent| persistence.poll(cursor, lent, turn));
+        if reading {
+            self.dispatch(turn, index);
+        }
     }
+
+    /// Settings changed.
     pub fn update_settings(&mut self, turn: &mut Turn<'_>, settings: TopicSettings) {
-        todo!()
+        self.settings = settings;
+        self.ledgers.chain.set_limits(self.settings.ledger);
+        self.ledgers.want_trim();
+        self.trim(turn);
+        self.dispatch_all(turn);
     }
-    /// Counters are plain integers: this copies them.
-    pub fn stats(&self) -> TopicStats {
-        todo!()
-    }
-    /// Creates a durable subscription for the admin API, answered with `Success` or `Error` under a tag that the owner maps back.
+
+    /// Producers attached.
     pub fn producers(&self) -> usize {
-        todo!()
+        self.producers.len()
     }
+
+    /// Consumers attached.
     pub fn consumers(&self) -> usize {
-        todo!()
+        self.seats.len()
     }
 }

@@ -1,0 +1,19 @@
+//! Calling completions and watchers, and knowing that one is being called.
+
+use std::cell::Cell;
+
+thread_local! {
+    static DELIVERING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread is inside a completion or a watcher of a store.
+pub(crate) fn on_store_thread() -> bool {
+    DELIVERING.get()
+}
+
+/// Runs `deliver` marked as such.
+pub(crate) fn delivering(deliver: impl FnOnce()) {
+    let before = DELIVERING.replace(true);
+    deliver();
+    DELIVERING.set(before);
+}

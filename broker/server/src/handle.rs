@@ -1,0 +1,205 @@
+//! What the rest of the process may ask of a running server. Cheap to clone; every call returns to the caller's own loop.
+
+use std::sync::Arc;
+
+use metadata::{MetadataError, MetadataStore};
+use topic::stats::TopicStats;
+use wire::{NamespaceName, TopicName};
+
+use crate::metrics::ServerStats;
+use crate::settings::ServerSettings;
+use crate::shared::Shared;
+
+/// The running server.
+#[derive(Clone)]
+pub struct Handle {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// Where clients find the broker, as it advertises itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoints {
+    /// `pulsar://host:port`
+    pub pulsar: String,
+    /// `pulsar+ssl://host:port`, if there is one.
+    pub pulsar_tls: Option<String>,
+    /// `http://host:port`
+    pub http: String,
+    /// `https://host:port`, if there is one.
+    pub https: Option<String>,
+    /// What clients are told that ask by the name of a listener.
+    pub listeners: Vec<AdvertisedListener>,
+}
+
+/// URLs for clients that reach the broker on a way of their own, by the name they ask with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdvertisedListener {
+    /// Its name.
+    pub name: String,
+    /// `pulsar://host:port`, if there is one.
+    pub pulsar: Option<String>,
+    /// `pulsar+ssl://host:port`, if there is one.
+    pub pulsar_tls: Option<String>,
+}
+
+/// Why a call on topics was not carried out.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum TopicError {
+    /// There is no such topic.
+    #[error("Topic {0} does not exist")]
+    NotFound(TopicName),
+    /// There is no such namespace.
+    #[error("Namespace {0} does not exist")]
+    NoSuchNamespace(NamespaceName),
+    /// There is one already, partitioned or not.
+    #[error("Topic {0} already exists")]
+    Exists(TopicName),
+    /// It has producers or consumers (or subscriptions) and force was not asked for.
+    #[error("Topic {topic} is in use: {producers} producers, {consumers} consumers, {subscriptions} subscriptions")]
+    InUse {
+        /// The topic.
+        topic: TopicName,
+        /// Connected producers.
+        producers: usize,
+        /// Connected consumers.
+        consumers: usize,
+        /// Subscriptions.
+        subscriptions: usize,
+    },
+    /// The call does not fit the topic: partitions shrink, too many partitions, wrong kind of topic.
+    #[error("{0}")]
+    NotAllowed(String),
+    /// The metadata store refused or failed.
+    #[error(transparent)]
+    Metadata(#[from] MetadataError),
+    /// Storage failed.
+    #[error("storage: {0}")]
+    Storage(String),
+    /// The broker is shutting down, or a worker did not answer.
+    #[error("the broker is shutting down")]
+    Gone,
+}
+
+impl Handle {
+    /// Where clients find the broker.
+    #[must_use]
+    pub fn endpoints(&self) -> &Endpoints {
+        &self.shared.endpoints
+    }
+
+    /// The settings in force.
+    #[must_use]
+    pub fn settings(&self) -> &ServerSettings {
+        &self.shared.settings
+    }
+
+    /// Runs a blocking job on the pool for slow control work (metadata reads and commits) and waits for it without blocking the loop.
+    ///
+    /// # Errors
+    /// [`TopicError::Gone`] when the broker is shutting down.
+    pub async fn control<T: Send + 'static>(&self, job: impl FnOnce(&dyn MetadataStore) -> T + Send + 'static) -> Result<T, TopicError> {
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let metadata = self.shared.metadata.clone();
+        self.shared.control.run(move || drop(tell.send(job(&*metadata))));
+        told.await.map_err(|_| TopicError::Gone)
+    }
+
+    /// All topics of a namespace, partitions one by one, loaded or not, sorted; persistent ones.
+    ///
+    /// # Errors
+    /// [`TopicError::NoSuchNamespace`], metadata errors.
+    pub async fn topics(&self, namespace: NamespaceName) -> Result<Vec<TopicName>, TopicError> {
+        self.control(move |m| crate::catalog::topics(m, &namespace)).await?
+    }
+
+    /// Base names of the partitioned topics of a namespace, sorted.
+    ///
+    /// # Errors
+    /// [`TopicError::NoSuchNamespace`], metadata errors.
+    pub async fn partitioned_topics(&self, namespace: NamespaceName) -> Result<Vec<TopicName>, TopicError> {
+        self.control(move |m| crate::catalog::partitioned_topics(m, &namespace)).await?
+    }
+
+    /// Partitions of a topic: none when it is not partitioned, `Err(NotFound)` when there is neither such a partitioned
+    /// topic nor a plain one.
+    ///
+    /// # Errors
+    /// [`TopicError::NotFound`], [`TopicError::NoSuchNamespace`], metadata errors.
+    pub async fn partitions(&self, name: TopicName) -> Result<Option<u32>, TopicError> {
+        self.control(move |m| crate::catalog::partitions(m, &name)).await?
+    }
+
+    /// Creates a topic without partitions.
+    ///
+    /// # Errors
+    /// [`TopicError::Exists`] when it, or a partitioned topic of that name, is there; [`TopicError::NoSuchNamespace`].
+    pub async fn create_topic(&self, name: TopicName, properties: Vec<(String, String)>) -> Result<(), TopicError> {
+        self.control(move |m| crate::catalog::create_topic(m, &name, properties)).await?
+    }
+
+    /// Creates a partitioned topic and its partitions, in one transaction.
+    ///
+    /// # Errors
+    /// [`TopicError::Exists`], [`TopicError::NoSuchNamespace`], [`TopicError::NotAllowed`] for a count of 0 or over the limit.
+    pub async fn create_partitioned(&self, name: TopicName, partitions: u32, properties: Vec<(String, String)>) -> Result<(), TopicError> {
+        let limit = self.shared.settings.max_partitions;
+        self.control(move |m| crate::catalog::create_partitioned(m, &name, partitions, properties, limit)).await?
+    }
+
+    /// Raises the number of partitions.
+    ///
+    /// # Errors
+    /// [`TopicError::NotFound`] for a topic that is not partitioned, [`TopicError::NotAllowed`] for a count that is not larger.
+    pub async fn update_partitions(&self, name: TopicName, partitions: u32) -> Result<(), TopicError> {
+        let limit = self.shared.settings.max_partitions;
+        self.control(move |m| crate::catalog::update_partitions(m, &name, partitions, limit)).await?
+    }
+
+    /// Deletes a topic without partitions, or one partition: closes its clients when forced, deletes its ledgers and metadata.
+    ///
+    /// # Errors
+    /// [`TopicError::NotFound`], [`TopicError::InUse`].
+    pub async fn delete_topic(&self, name: TopicName, force: bool) -> Result<(), TopicError> {
+        crate::removal::delete_topic(&self.shared, name, force).await
+    }
+
+    /// Deletes a partitioned topic with all its partitions.
+    ///
+    /// # Errors
+    /// [`TopicError::NotFound`], [`TopicError::InUse`].
+    pub async fn delete_partitioned(&self, name: TopicName, force: bool) -> Result<(), TopicError> {
+        crate::removal::delete_partitioned(&self.shared, name, force).await
+    }
+
+    /// Closes the topic's clients, which come back by themselves, and lets go of it. Not loaded is no error.
+    ///
+    /// # Errors
+    /// [`TopicError::Gone`].
+    pub async fn unload_topic(&self, name: TopicName) -> Result<(), TopicError> {
+        crate::removal::unload_topic(&self.shared, name).await
+    }
+
+    /// Numbers of a topic, which is loaded if it has to be (but not created).
+    ///
+    /// # Errors
+    /// [`TopicError::NotFound`], [`TopicError::NoSuchNamespace`], storage errors.
+    pub async fn topic_stats(&self, name: TopicName) -> Result<TopicStats, TopicError> {
+        crate::inspect::topic_stats(&self.shared, name).await
+    }
+
+    /// Numbers of every loaded topic, worker by worker, and of the server itself; for metrics.
+    ///
+    /// # Errors
+    /// [`TopicError::Gone`].
+    pub async fn stats(&self, topics: bool) -> Result<ServerStats, TopicError> {
+        crate::inspect::server_stats(&self.shared, topics).await
+    }
+
+    /// Whether every worker answers, the log takes appends and metadata can be read.
+    ///
+    /// # Errors
+    /// What went wrong, in words.
+    pub async fn check_health(&self) -> Result<(), String> {
+        crate::inspect::check_health(&self.shared).await
+    }
+}

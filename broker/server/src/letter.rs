@@ -1,0 +1,63 @@
+//! What one worker, or a helper thread, tells another worker.
+
+use ledger::{LedgerId, Position, StoreError};
+use topic::{Ack, AttachConsumer, AttachProducer, ConsumerKey, ConsumerSlot, ConnectionKey, Effect, ProducerKey, Publish, ReadOutcome, SeekTo, Tag};
+use wire::{Command, TopicName};
+
+use crate::listener::Accepted;
+use crate::loader::{LoadError, LoadedTopic};
+use crate::worker::Worker;
+
+/// A loaded topic: its worker, its slot there, and a generation that tells successive topics in one slot apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TopicRef {
+    pub(crate) worker: u16,
+    pub(crate) slot: u32,
+    pub(crate) generation: u32,
+}
+
+/// One thing to do.
+pub(crate) enum Letter {
+    /// A connection was accepted for this worker.
+    Accepted(Accepted),
+    /// A client wants to attach to a topic, which may have to be loaded first.
+    Open { name: TopicName, opener: Opener },
+    /// A load ended.
+    Loaded { name: TopicName, outcome: Box<Result<LoadedTopic, LoadError>> },
+    /// Something happened to a topic.
+    ToTopic { topic: TopicRef, event: TopicEvent },
+    /// Something for a connection, by the topic that wants it.
+    ToConnection { from: TopicRef, effect: Effect },
+    /// A finished frame for a connection: the answer of a control job.
+    Answer { to: ConnectionKey, command: Command },
+    /// The oldest block handed to the log was dealt with.
+    BlockDone(Result<(), StoreError>),
+    /// A call from outside, run on the worker.
+    Call(Box<dyn FnOnce(&mut Worker) + Send>),
+}
+
+/// Who wants to attach.
+pub(crate) enum Opener {
+    Producer(Box<AttachProducer>),
+    Consumer { attach: Box<AttachConsumer>, create_topic: bool },
+    /// The admin API, which wants the topic loaded and is told of the outcome.
+    Caller(Box<dyn FnOnce(Result<(&mut Worker, TopicRef), LoadError>) + Send>),
+}
+
+/// What happens to a loaded topic.
+pub(crate) enum TopicEvent {
+    Publish(Publish),
+    Ack(Ack),
+    Flow { key: ConsumerKey, slot: ConsumerSlot, permits: u32 },
+    Redeliver { key: ConsumerKey, slot: ConsumerSlot, ids: Vec<Position>, epoch: Option<u64> },
+    SetWritable { key: ConsumerKey, slot: ConsumerSlot, writable: bool },
+    DetachProducer { key: ProducerKey, request: Option<u64> },
+    DetachConsumer { key: ConsumerKey, request: Option<u64> },
+    Unsubscribe { key: ConsumerKey, request: u64, force: bool },
+    Seek { key: ConsumerKey, request: u64, to: SeekTo },
+    LastMessageId { key: ConsumerKey, request: u64 },
+    ConsumerStats { key: ConsumerKey, request: u64 },
+    ReadDone(ReadOutcome),
+    LedgerCreated { tag: Tag, outcome: Result<LedgerId, StoreError> },
+    Changed { tag: Tag, outcome: Result<i64, String> },
+}

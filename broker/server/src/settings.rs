@@ -1,0 +1,70 @@
+//! What the server must be told; built from the configuration by the front door.
+
+use std::net::SocketAddr;
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+use topic::TopicSettings;
+
+/// A socket to open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// Its address; port 0 takes the port that an earlier one of the same protocol got, or any free one.
+    pub address: SocketAddr,
+    /// Whether the server starts without it, as for ::1 on a machine without IPv6.
+    pub optional: bool,
+}
+
+/// Settings of a running server. Sizes are bytes; totals are divided between the workers.
+#[derive(Clone, Debug)]
+pub struct ServerSettings {
+    /// The cluster's name.
+    pub cluster: String,
+    /// Event loops.
+    pub io_threads: NonZeroUsize,
+    /// Sockets of the Pulsar protocol.
+    pub pulsar: Vec<Listen>,
+    /// Sockets of HTTP.
+    pub http: Vec<Listen>,
+    /// The largest message a client may send.
+    pub max_message_bytes: usize,
+    /// A connection silent for this long is asked for a sign of life, and closed after as long again.
+    pub keep_alive: Duration,
+    /// A connection that did not introduce itself by then is closed.
+    pub handshake_timeout: Duration,
+    /// Connections at most, 0 = no limit.
+    pub max_connections: usize,
+    /// Connections from one address at most, 0 = no limit.
+    pub max_connections_per_ip: usize,
+    /// Publishes of one connection that may wait for the disk.
+    pub max_pending_publishes: usize,
+    /// Bytes of publishes that may wait for the disk, all connections together.
+    pub publish_buffer_bytes: usize,
+    /// Bytes of the entry cache, all workers together.
+    pub cache_bytes: usize,
+    /// Bytes a connection's out buffer may hold before its consumers get nothing more.
+    pub out_buffer_bytes: usize,
+    /// Threads for metadata commits and topic loads.
+    pub control_threads: usize,
+    /// HTTP connections at most.
+    pub max_http_connections: usize,
+    /// Whether a topic comes into being when a client asks for it.
+    pub auto_topic_creation: bool,
+    /// Partitions of such a topic; none for a topic without partitions.
+    pub auto_topic_partitions: Option<u32>,
+    /// Partitions a partitioned topic may have, 0 = no limit.
+    pub max_partitions: u32,
+    /// Bundles of a new namespace.
+    pub default_bundles: u32,
+    /// How long a drain may take.
+    pub shutdown_timeout: Duration,
+    /// Settings of topics.
+    pub topic: TopicSettings,
+}
+
+impl ServerSettings {
+    /// One worker's share of a total.
+    pub(crate) fn share(&self, total: usize) -> usize {
+        total / self.io_threads.get()
+    }
+}

@@ -1,0 +1,57 @@
+//! What all workers read: set once at the start, or behind locks that the road of a message never touches.
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicUsize};
+
+use dashmap::DashMap;
+use ledger::LedgerStore;
+use metadata::MetadataStore;
+use tokio::net::TcpStream;
+use wire::TopicName;
+
+use crate::admission::Admission;
+use crate::control::Control;
+use crate::handle::Endpoints;
+use crate::letter::{Letter, TopicRef};
+use crate::mailbox::Mailbox;
+use crate::metrics::SharedCounters;
+use crate::settings::ServerSettings;
+
+/// Serves one HTTP connection on the loop that owns it; the front door passes it in, so that the server knows no HTTP.
+pub type HttpService = Arc<dyn Fn(TcpStream, SocketAddr) -> Pin<Box<dyn Future<Output = ()>>> + Send + Sync>;
+
+/// See the module.
+pub(crate) struct Shared {
+    pub(crate) settings: ServerSettings,
+    pub(crate) endpoints: Endpoints,
+    pub(crate) mailboxes: Vec<Mailbox<Letter>>,
+    /// Connections by worker.
+    pub(crate) loads: Vec<AtomicUsize>,
+    pub(crate) admission: Admission,
+    pub(crate) counters: SharedCounters,
+    pub(crate) store: Arc<dyn LedgerStore>,
+    pub(crate) metadata: Arc<dyn MetadataStore>,
+    pub(crate) control: Control,
+    /// Set right after the rest, since it holds a handle to it.
+    pub(crate) http: OnceLock<HttpService>,
+    /// Loaded topics.
+    pub(crate) directory: DashMap<TopicName, TopicRef>,
+    /// Set when a drain begins: nothing is loaded any more.
+    pub(crate) draining: AtomicBool,
+}
+
+impl Shared {
+    /// The worker that owns, or would own, a topic.
+    pub(crate) fn owner(&self, name: &TopicName) -> u16 {
+        crate::placement::topic_worker(name, self.mailboxes.len())
+    }
+
+    pub(crate) fn post(&self, worker: u16, letter: Letter) {
+        if let Some(mailbox) = self.mailboxes.get(usize::from(worker)) {
+            mailbox.post(letter);
+        }
+    }
+}

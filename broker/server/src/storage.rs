@@ -1,0 +1,80 @@
+//! The block a worker fills during its turn, and the blocks it waits for.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use ledger::{BlockBuilder, Position, StoreError};
+use topic::Tag;
+
+use crate::letter::{Letter, TopicRef};
+use crate::shared::Shared;
+
+/// A block is handed over when it is this large even in the middle of a turn, so that the log can begin.
+const FULL_BLOCK: usize = 512 * 1024;
+
+/// What a topic has in a block.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Part {
+    /// Entries of the topic, from the first to the last, in order.
+    Entries { topic: TopicRef, first: Position, last: Position },
+    /// A cursor's state.
+    Cursor { topic: TopicRef, tag: Tag },
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(crate) struct Storage {
+    block: BlockBuilder,
+    parts: Vec<Part>,
+    waiting: VecDeque<Vec<Part>>,
+    spare: Vec<Vec<Part>>,
+    pub(crate) blocks: u64,
+}
+
+impl Storage {
+    pub(crate) fn append(&mut self, topic: TopicRef, at: Position, last_confirmed: i64, bytes: &[u8]) {
+        self.block.push(at, last_confirmed, bytes);
+        if let Some(Part::Entries { topic: before, last, .. }) = self.parts.last_mut()
+            && *before == topic
+            && last.ledger == at.ledger
+        {
+            *last = at;
+            return;
+        }
+        self.parts.push(Part::Entries { topic, first: at, last: at });
+    }
+
+    pub(crate) fn append_cursor(&mut self, topic: TopicRef, tag: Tag, at: Position, bytes: &[u8]) {
+        self.block.push(at, -1, bytes);
+        self.parts.push(Part::Cursor { topic, tag });
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.block.len() >= FULL_BLOCK
+    }
+
+    /// Hands the block to the log; its outcome comes back by mailbox.
+    pub(crate) fn hand_over(&mut self, worker: u16, shared: &Arc<Shared>) {
+        if self.block.is_empty() {
+            return;
+        }
+        let parts = std::mem::replace(&mut self.parts, self.spare.pop().unwrap_or_default());
+        self.waiting.push_back(parts);
+        self.blocks += 1;
+        let to = shared.clone();
+        shared.store.append(self.block.finish(), Box::new(move |outcome: Result<(), StoreError>| to.post(worker, Letter::BlockDone(outcome))));
+    }
+
+    /// The parts of the oldest block that was handed over.
+    pub(crate) fn oldest(&mut self) -> Vec<Part> {
+        self.waiting.pop_front().unwrap_or_default()
+    }
+
+    /// Takes a vector back for the next block.
+    pub(crate) fn recycle(&mut self, mut parts: Vec<Part>) {
+        parts.clear();
+        if self.spare.len() < 8 {
+            self.spare.push(parts);
+        }
+    }
+}

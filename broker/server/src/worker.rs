@@ -1,0 +1,285 @@
+//! One event loop: what it owns, and the turn it takes over it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::{HashMap, VecDeque};
+use std::future::poll_fn;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Poll, Waker};
+
+use ledger::{EntryCache, StoreHealth};
+use topic::{Effects, Now};
+use wire::TopicName;
+
+use crate::clock::Clock;
+use crate::connection::{self, Connection};
+use crate::hosting::{Hosted, Named};
+use crate::letter::Letter;
+use crate::listener::Speaks;
+use crate::metrics::WorkerStats;
+use crate::shared::Shared;
+use crate::slots::Slots;
+use crate::storage::Storage;
+use crate::timers::Timers;
+
+/// How often silent connections are looked for, in milliseconds.
+const SWEEP_MS: u64 = 1000;
+
+/// See the module. Nothing in here is shared with another thread but what [`Shared`] holds.
+pub(crate) struct Worker {
+    pub(crate) index: u16,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) now: Now,
+    clock: Clock,
+    pub(crate) connections: Slots<Connection>,
+    pub(crate) topics: Slots<Hosted>,
+    pub(crate) names: HashMap<TopicName, Named>,
+    pub(crate) cache: EntryCache,
+    pub(crate) effects: Effects,
+    pub(crate) storage: Storage,
+    pub(crate) timers: Timers,
+    /// Letters of this turn to this worker.
+    pub(crate) local: VecDeque<Letter>,
+    /// Letters of this turn to the others.
+    pub(crate) outboxes: Vec<Vec<Letter>>,
+    /// Connections with something to send.
+    pub(crate) dirty: Vec<(u32, u32)>,
+    /// Connections that stopped reading because the publish budget was spent.
+    pub(crate) paused: Vec<(u32, u32)>,
+    /// Bytes of publishes accepted by this worker's connections and not answered.
+    pub(crate) publish_bytes: usize,
+    pub(crate) store_health: StoreHealth,
+    next_sweep: Option<u64>,
+    letters: Vec<Letter>,
+    stopped: bool,
+    pub(crate) signal: Rc<TurnSignal>,
+    pub(crate) stats: WorkerStats,
+}
+
+/// Asks for a turn from within the loop: no system call, and once until the turn begins.
+#[derive(Debug, Default)]
+pub(crate) struct TurnSignal {
+    due: Cell<bool>,
+    waker: RefCell<Option<Waker>>,
+}
+
+impl TurnSignal {
+    pub(crate) fn request(&self) {
+        if !self.due.replace(true)
+            && let Some(waker) = &*self.waker.borrow()
+        {
+            waker.wake_by_ref();
+        }
+    }
+}
+
+impl Worker {
+    pub(crate) fn new(index: u16, shared: Arc<Shared>) -> Worker {
+        let workers = shared.mailboxes.len();
+        let clock = Clock::start();
+        Worker {
+            index,
+            now: clock.now(),
+            clock,
+            connections: Slots::new(),
+            topics: Slots::new(),
+            names: HashMap::new(),
+            cache: EntryCache::new(shared.settings.share(shared.settings.cache_bytes)),
+            effects: Effects::new(),
+            storage: Storage::default(),
+            timers: Timers::default(),
+            local: VecDeque::new(),
+            outboxes: (0..workers).map(|_| Vec::new()).collect(),
+            dirty: Vec::new(),
+            paused: Vec::new(),
+            publish_bytes: 0,
+            store_health: StoreHealth::Ready,
+            next_sweep: None,
+            letters: Vec::new(),
+            stopped: false,
+            signal: Rc::new(TurnSignal::default()),
+            stats: WorkerStats { worker: index, ..WorkerStats::default() },
+            shared,
+        }
+    }
+
+    /// Sends a letter; one to this worker is read in this very turn.
+    pub(crate) fn send(&mut self, worker: u16, letter: Letter) {
+        if worker == self.index {
+            self.local.push_back(letter);
+        } else if let Some(outbox) = self.outboxes.get_mut(usize::from(worker)) {
+            outbox.push(letter);
+        }
+    }
+
+    /// Asks for a call when a deadline passes, on this worker's clock.
+    pub(crate) fn clock_instant(&self, monotonic_ms: u64) -> std::time::Instant {
+        self.clock.instant(monotonic_ms)
+    }
+
+    pub(crate) fn refresh_clock(&mut self) {
+        self.now = self.clock.now();
+    }
+
+    /// Marks a connection as having output; it is written at the end of the turn.
+    pub(crate) fn mark_dirty(&mut self, slot: u32, generation: u32) {
+        if let Some(connection) = self.connections.get_mut(slot, generation)
+            && !connection.dirty
+        {
+            connection.dirty = true;
+            self.dirty.push((slot, generation));
+        }
+    }
+
+    /// One pass over everything that is waiting. Returns when the next one is due even if nothing happens.
+    fn turn(&mut self, me: &Rc<RefCell<Worker>>) -> Option<u64> {
+        self.stats.turns += 1;
+        self.refresh_clock();
+        self.read_mailbox(me);
+        self.read_local(me);
+        self.fire_timers();
+        self.sweep();
+        self.read_local(me);
+        self.storage.hand_over(self.index, &self.shared);
+        self.flush_connections();
+        // Writing may have made room that lets consumers go on; what they get now goes out with the next turn.
+        if !self.local.is_empty() || !self.dirty.is_empty() {
+            self.signal.request();
+        }
+        self.send_outboxes();
+        self.timers.next().into_iter().chain(self.next_sweep).min()
+    }
+
+    fn read_mailbox(&mut self, me: &Rc<RefCell<Worker>>) {
+        let mut letters = std::mem::take(&mut self.letters);
+        let shared = self.shared.clone();
+        if let Some(mailbox) = shared.mailboxes.get(usize::from(self.index)) {
+            mailbox.take(&mut letters);
+        }
+        self.stats.letters += letters.len() as u64;
+        for letter in letters.drain(..) {
+            self.read(letter, me);
+            self.read_local(me);
+        }
+        self.letters = letters;
+    }
+
+    fn read_local(&mut self, me: &Rc<RefCell<Worker>>) {
+        while let Some(letter) = self.local.pop_front() {
+            self.read(letter, me);
+        }
+    }
+
+    fn read(&mut self, letter: Letter, me: &Rc<RefCell<Worker>>) {
+        match letter {
+            Letter::ToTopic { topic, event } => self.on_topic(topic, event),
+            Letter::ToConnection { from, effect } => self.on_connection(from, effect),
+            Letter::BlockDone(outcome) => self.block_done(&outcome),
+            Letter::Answer { to, command } => self.answer(to, &command),
+            Letter::Open { name, opener } => self.open(name, opener),
+            Letter::Loaded { name, outcome } => self.loaded(&name, *outcome),
+            Letter::Accepted(accepted) => connection::begin(self, me, accepted),
+            Letter::Call(call) => call(self),
+        }
+    }
+
+    /// Ends the loop after this turn.
+    pub(crate) fn stop(&mut self) {
+        self.stopped = true;
+    }
+
+    fn fire_timers(&mut self) {
+        while let Some((at, slot, generation)) = self.timers.due(self.now.monotonic_ms) {
+            self.tick_topic(at, slot, generation);
+        }
+    }
+
+    fn send_outboxes(&mut self) {
+        for (mailbox, outbox) in self.shared.mailboxes.iter().zip(&mut self.outboxes) {
+            if outbox.is_empty() {
+                continue;
+            }
+            self.stats.letters_sent += outbox.len() as u64;
+            self.stats.batches_sent += 1;
+            mailbox.post_all(outbox);
+        }
+    }
+
+    fn sweep(&mut self) {
+        if self.connections.len() == 0 {
+            self.next_sweep = None;
+            return;
+        }
+        let now = self.now.monotonic_ms;
+        if self.next_sweep.is_none_or(|at| at <= now) {
+            self.next_sweep = Some(now + SWEEP_MS);
+            self.sweep_connections();
+        }
+    }
+
+    /// Counts an ended connection out.
+    pub(crate) fn left(&mut self, ip: std::net::IpAddr, speaks: Speaks) {
+        self.shared.admission.leave(ip, speaks);
+        if let Some(load) = self.shared.loads.get(usize::from(self.index)) {
+            load.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A copy of the counters.
+    pub(crate) fn counters(&mut self) -> WorkerStats {
+        WorkerStats {
+            connections: self.connections.len() as u64,
+            blocks: self.storage.blocks,
+            pending_publish_bytes: self.publish_bytes as u64,
+            cache_bytes: self.cache.bytes() as u64,
+            topics: self.topics.len() as u64,
+            ..self.stats.clone()
+        }
+    }
+}
+
+/// The worker's main task: a turn whenever there is a reason for one, until the worker is told to stop.
+pub(crate) async fn turns(me: Rc<RefCell<Worker>>) {
+    let (shared, index, signal) = {
+        let worker = me.borrow();
+        (worker.shared.clone(), usize::from(worker.index), worker.signal.clone())
+    };
+    let Some(mailbox) = shared.mailboxes.get(index) else { return };
+    let mut timer = std::pin::pin!(tokio::time::sleep(std::time::Duration::ZERO));
+    let mut armed: Option<u64> = None;
+    poll_fn(|cx| {
+        mailbox.set_waker(cx.waker());
+        if signal.waker.borrow().is_none() {
+            *signal.waker.borrow_mut() = Some(cx.waker().clone());
+        }
+        loop {
+            mailbox.awake();
+            signal.due.set(false);
+            let next = me.borrow_mut().turn(&me);
+            if me.borrow().stopped {
+                return Poll::Ready(());
+            }
+            if signal.due.get() {
+                // More to do: let the sockets have their say first.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+            if let Some(at) = next {
+                if armed != Some(at) {
+                    armed = Some(at);
+                    let instant = me.borrow().clock_instant(at);
+                    timer.as_mut().reset(instant.into());
+                }
+                if timer.as_mut().poll(cx).is_ready() {
+                    armed = None;
+                    continue;
+                }
+            }
+            if mailbox.sleep() {
+                return Poll::Pending;
+            }
+        }
+    })
+    .await;
+}

@@ -1,0 +1,237 @@
+//! Producers and consumers coming and going.
+
+use wire::ServerError;
+
+use crate::consumer::Consumer;
+use crate::errand::SubscriptionIndex;
+use crate::event::{AttachConsumer, AttachProducer, StartAt};
+use crate::subscription::{Asked, Phase, Waiter};
+use crate::topic::Seat;
+use crate::{ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, Reply, SubscriptionKind, Topic, Turn};
+
+/// An answer that is an error.
+type Refusal = (ServerError, String);
+
+impl Topic {
+    /// Answers with `ProducerReady` or `Error` (ProducerBusy, TopicTerminated, ServiceNotReady while unloading).
+    pub fn attach_producer(&mut self, turn: &mut Turn<'_>, attach: AttachProducer) {
+        let asked = Asked { to: attach.key.connection, request: attach.request };
+        if self.is_going_away(turn, asked) {
+            return;
+        }
+        if let Some((slot, name)) = self.producers.attached(attach.key) {
+            let name = name.to_owned();
+            return self.producer_ready(turn, attach.key, asked, slot, name);
+        }
+        if self.ledgers.chain.state() == ledger::LedgerState::Terminated {
+            return self.error(turn, asked, ServerError::TopicTerminatedError, "the topic is terminated");
+        }
+        match attach.initial_subscription.clone() {
+            Some(name) => match self.by_name.get(&name).copied() {
+                Some(index)
+                    if self.subscriptions.get(index).is_some_and(|found| !matches!(found.phase, Phase::Locating(_) | Phase::Creating)) =>
+                {
+                    self.admit_producer(turn, attach);
+                }
+                Some(index) => self.wait_for(index, Waiter::Producer(attach)),
+                None if !self.settings.auto_subscription => {
+                    let message = "the initial subscription does not exist and subscriptions are not created automatically";
+                    self.error(turn, asked, ServerError::NotAllowedError, message);
+                }
+                None => self.open_subscription(turn, name, true, StartAt::Earliest, Waiter::Producer(attach)),
+            },
+            None => self.admit_producer(turn, attach),
+        }
+    }
+
+    fn admit_producer(&mut self, turn: &mut Turn<'_>, attach: AttachProducer) {
+        let (key, asked) = (attach.key, Asked { to: attach.key.connection, request: attach.request });
+        match self.producers.attach(attach, &self.settings.producer_name_prefix, turn.now) {
+            Ok((slot, name)) => self.producer_ready(turn, key, asked, slot, name),
+            Err(taken) => self.error(turn, asked, ServerError::ProducerBusy, &taken.to_string()),
+        }
+    }
+
+    fn producer_ready(&mut self, turn: &mut Turn<'_>, producer: ProducerKey, asked: Asked, slot: crate::ProducerSlot, name: String) {
+        let reply = Reply::ProducerReady { request: asked.request, producer, slot, name, last_sequence: -1 };
+        turn.out.push(Effect::Reply { to: asked.to, reply });
+    }
+
+    /// Frees the name once pending publishes are answered; `request` none when the connection is gone (publishes go on, unanswered).
+    pub fn detach_producer(&mut self, turn: &mut Turn<'_>, key: ProducerKey, request: Option<u64>) {
+        self.withdraw(turn, |waiter| matches!(waiter, Waiter::Producer(attach) if attach.key == key));
+        if self.producers.detach(key, request)
+            && let Some(request) = request
+        {
+            turn.out.push(Effect::Reply { to: key.connection, reply: Reply::Success { request } });
+        }
+    }
+
+    /// Answers with `ConsumerReady` or `Error` (ConsumerBusy, SubscriptionNotFound, NotAllowed, ServiceNotReady while fenced).
+    pub fn attach_consumer(&mut self, turn: &mut Turn<'_>, attach: AttachConsumer) {
+        let asked = Asked { to: attach.key.connection, request: attach.request };
+        if self.is_going_away(turn, asked) {
+            return;
+        }
+        if let Some(slot) = self.by_key.get(&attach.key).copied() {
+            let reply = Reply::ConsumerReady { request: attach.request, consumer: attach.key, slot };
+            return turn.out.push(Effect::Reply { to: asked.to, reply });
+        }
+        if let Err((error, message)) = self.subscribe(turn, attach) {
+            self.error(turn, asked, error, &message);
+        }
+    }
+
+    /// Finds the subscription, or begins one, and lets the consumer in as soon as it is open.
+    fn subscribe(&mut self, turn: &mut Turn<'_>, attach: AttachConsumer) -> Result<(), Refusal> {
+        if matches!(attach.kind, SubscriptionKind::Failover | SubscriptionKind::KeyShared) {
+            return Err((ServerError::NotAllowedError, format!("{} subscriptions are not supported yet", attach.kind.name())));
+        }
+        let Some(index) = self.by_name.get(&attach.subscription).copied() else {
+            if attach.durable && !self.settings.auto_subscription {
+                let message = format!("subscription '{}' does not exist and is not created automatically", attach.subscription);
+                return Err((ServerError::SubscriptionNotFound, message));
+            }
+            let start = attach.start.unwrap_or(StartAt::Latest);
+            self.open_subscription(turn, attach.subscription.clone(), attach.durable, start, Waiter::Consumer(attach));
+            return Ok(());
+        };
+        let Some(subscription) = self.subscriptions.get_mut(index) else { return Ok(()) };
+        if subscription.durable != attach.durable {
+            let kept = if subscription.durable { "durable" } else { "non-durable" };
+            return Err((ServerError::NotAllowedError, format!("a {kept} subscription with the name '{}' exists", subscription.name)));
+        }
+        match (&subscription.phase, attach.start) {
+            (Phase::Open, Some(start)) if !attach.durable && subscription.lane.consumers.is_empty() => {
+                subscription.waiters.push(Waiter::Consumer(attach));
+                self.start_at(turn, index, start);
+                Ok(())
+            }
+            (Phase::Open, _) => self.admit_consumer(turn, index, attach),
+            (Phase::Locating(_) | Phase::Creating, _) if !waits(&subscription.waiters, attach.key) => {
+                subscription.waiters.push(Waiter::Consumer(attach));
+                Ok(())
+            }
+            _ => Err((ServerError::ServiceNotReady, format!("subscription '{}' is being changed", subscription.name))),
+        }
+    }
+
+    /// Lets a consumer into an open subscription.
+    fn admit_consumer(&mut self, turn: &mut Turn<'_>, index: SubscriptionIndex, attach: AttachConsumer) -> Result<(), Refusal> {
+        let slot = ConsumerSlot(u32::try_from(self.seats.vacant_key()).unwrap_or(u32::MAX));
+        let (subscriptions, lent) = self.lend();
+        let Some(subscription) = subscriptions.get_mut(index) else { return Ok(()) };
+        if subscription.lane.consumers.is_empty() {
+            subscription.become_kind(attach.kind, &lent);
+        } else if subscription.kind != Some(attach.kind) {
+            let kind = subscription.kind.map_or("", SubscriptionKind::name);
+            return Err((ServerError::ConsumerBusy, format!("subscription '{}' is in use as {kind}", subscription.name)));
+        } else if attach.kind == SubscriptionKind::Exclusive {
+            return Err((ServerError::ConsumerBusy, format!("the Exclusive subscription '{}' has a consumer", subscription.name)));
+        }
+        let (key, request) = (attach.key, attach.request);
+        let consumer = u32::try_from(subscription.lane.consumers.insert(Consumer::new(attach, turn.now))).unwrap_or(u32::MAX);
+        subscription.expires_at = None;
+        subscription.dispatcher.joined(&subscription.lane, consumer);
+        self.seats.insert(Seat { key, subscription: index, consumer });
+        self.by_key.insert(key, slot);
+        turn.out.push(Effect::Reply { to: key.connection, reply: Reply::ConsumerReady { request, consumer: key, slot } });
+        Ok(())
+    }
+
+    /// Lets in who waited for a subscription that is open now.
+    pub(crate) fn admit_waiters(&mut self, turn: &mut Turn<'_>, index: SubscriptionIndex) {
+        let Some(subscription) = self.subscriptions.get_mut(index) else { return };
+        for waiter in std::mem::take(&mut subscription.waiters) {
+            let asked = waiter.asked();
+            match waiter {
+                Waiter::Consumer(attach) => {
+                    if let Err((error, message)) = self.admit_consumer(turn, index, attach) {
+                        self.error(turn, asked, error, &message);
+                    }
+                }
+                Waiter::Producer(attach) => self.admit_producer(turn, attach),
+                Waiter::Admin(asked) => self.success(turn, asked),
+            }
+        }
+    }
+
+    /// Creates a durable subscription; answers `to` with `Success` or `Error`.
+    pub fn create_subscription(&mut self, turn: &mut Turn<'_>, to: ConnectionKey, request: u64, subscription: String, start: StartAt) {
+        let asked = Asked { to, request };
+        if self.is_going_away(turn, asked) {
+            return;
+        }
+        if self.by_name.contains_key(&subscription) {
+            let message = format!("subscription '{subscription}' exists already");
+            return self.error(turn, asked, ServerError::NotAllowedError, &message);
+        }
+        self.open_subscription(turn, subscription, true, start, Waiter::Admin(asked));
+    }
+
+    /// The consumer is gone; what it held goes to others. Answers with `Success` if there is a request.
+    pub fn detach_consumer(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, request: Option<u64>) {
+        self.withdraw(turn, |waiter| matches!(waiter, Waiter::Consumer(attach) if attach.key == key));
+        if let Some(seat) = self.leave_seat(key) {
+            self.leave(turn, seat);
+        }
+        if let Some(request) = request {
+            turn.out.push(Effect::Reply { to: key.connection, reply: Reply::Success { request } });
+        }
+    }
+
+    pub(crate) fn leave_seat(&mut self, key: ConsumerKey) -> Option<Seat> {
+        let slot = self.by_key.remove(&key)?;
+        self.seats.try_remove(slot.0 as usize)
+    }
+
+    fn leave(&mut self, turn: &mut Turn<'_>, seat: Seat) {
+        let (subscriptions, lent) = self.lend();
+        let Some(subscription) = subscriptions.get_mut(seat.subscription) else { return };
+        subscription.lane.consumers.try_remove(seat.consumer as usize);
+        subscription.dispatcher.left(&mut subscription.lane, seat.consumer, &lent);
+        if !subscription.durable && subscription.is_open() && subscription.lane.consumers.is_empty() {
+            return self.remove_subscription(seat.subscription);
+        }
+        self.dispatch(turn, seat.subscription);
+    }
+
+    /// Those who no longer wait to be let in are told that they are not.
+    fn withdraw(&mut self, turn: &mut Turn<'_>, gone: impl Fn(&Waiter) -> bool) {
+        for (_, subscription) in &mut self.subscriptions {
+            for waiter in subscription.waiters.extract_if(.., |waiter| gone(waiter)) {
+                let Asked { to, request } = waiter.asked();
+                let message = "closed before it was attached".to_owned();
+                turn.out.push(Effect::Reply { to, reply: Reply::Error { request, error: ServerError::ServiceNotReady, message } });
+            }
+        }
+    }
+
+    fn wait_for(&mut self, index: SubscriptionIndex, waiter: Waiter) {
+        if let Some(subscription) = self.subscriptions.get_mut(index) {
+            subscription.waiters.push(waiter);
+        }
+    }
+
+    /// Refuses a request of a topic that is being let go of.
+    fn is_going_away(&self, turn: &mut Turn<'_>, asked: Asked) -> bool {
+        let going = self.closing || self.fenced.is_some();
+        if going {
+            self.error(turn, asked, ServerError::ServiceNotReady, "the topic is being unloaded");
+        }
+        going
+    }
+
+    pub(crate) fn error(&self, turn: &mut Turn<'_>, asked: Asked, error: ServerError, message: &str) {
+        let reply = Reply::Error { request: asked.request, error, message: message.to_owned() };
+        turn.out.push(Effect::Reply { to: asked.to, reply });
+    }
+
+    pub(crate) fn success(&self, turn: &mut Turn<'_>, asked: Asked) {
+        turn.out.push(Effect::Reply { to: asked.to, reply: Reply::Success { request: asked.request } });
+    }
+}
+
+fn waits(waiters: &[Waiter], key: ConsumerKey) -> bool {
+    waiters.iter().any(|waiter| matches!(waiter, Waiter::Consumer(attach) if attach.key == key))
+}

@@ -1,0 +1,76 @@
+//! Where things stand: the newest message, a consumer's numbers, the topic's.
+
+use ledger::Position;
+use wire::ServerError;
+
+use crate::errand::Errand;
+use crate::peek::last_batch_index;
+use crate::stats::TopicStats;
+use crate::subscription::Asked;
+use crate::{ConsumerKey, Effect, Reply, Topic, Turn};
+
+impl Topic {
+    /// Answers with `LastMessageId` or `Error`; an entry that is not in the cache is read for its batch size.
+    pub fn last_message_id(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, request: u64) {
+        let asked = Asked { to: key.connection, request };
+        let Some(subscription) = self.seat_of(key).and_then(|seat| self.subscriptions.get(seat.subscription)) else {
+            return self.error(turn, asked, ServerError::MetadataError, "the consumer is not attached");
+        };
+        let mark_delete = subscription.lane.cursor.mark_delete();
+        let last = self.ledgers.chain.last_confirmed();
+        if !self.ledgers.chain.contains(last) {
+            return self.answer_last_message(turn, asked, Position::EARLIEST, -1, mark_delete);
+        }
+        match turn.cache.get(self.cache, last).map(|entry| last_batch_index(&entry.bytes)) {
+            Some(batch_index) => self.answer_last_message(turn, asked, last, batch_index, mark_delete),
+            None => {
+                let tag = self.errands.begin(Errand::LastMessage { to: asked.to, request, mark_delete });
+                let max_bytes = self.settings.max_read_bytes;
+                turn.out.push(Effect::Read { tag, from: last, last, max_entries: 1, max_bytes });
+            }
+        }
+    }
+
+    pub(crate) fn answer_last_message(&self, turn: &mut Turn<'_>, asked: Asked, at: Position, batch_index: i32, mark_delete: Position) {
+        let partition = self.name.partition_index().and_then(|index| i32::try_from(index).ok()).unwrap_or(-1);
+        let reply = Reply::LastMessageId { request: asked.request, at, partition, batch_index, mark_delete };
+        turn.out.push(Effect::Reply { to: asked.to, reply });
+    }
+
+    /// Answers with `ConsumerStats` or `Error` (ConsumerNotFound).
+    pub fn consumer_stats(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, request: u64) {
+        let asked = Asked { to: key.connection, request };
+        let subscription = self.seat_of(key).and_then(|seat| self.subscriptions.get(seat.subscription));
+        let stats = subscription.map(|subscription| subscription.stats(&self.ledgers.chain, &self.settings));
+        let consumer = self.seat_of(key).and_then(|seat| {
+            let consumers = &self.subscriptions.get(seat.subscription)?.lane.consumers;
+            consumers.iter().position(|(_, consumer)| consumer.key == key)
+        });
+        match stats.zip(consumer).and_then(|(mut stats, place)| (place < stats.consumers.len()).then(|| stats.consumers.swap_remove(place)))
+        {
+            Some(stats) => turn.out.push(Effect::Reply { to: asked.to, reply: Reply::ConsumerStats { request, stats: Box::new(stats) } }),
+            None => self.error(turn, asked, ServerError::ConsumerNotFound, "the consumer is not attached"),
+        }
+    }
+
+    /// Counters are plain integers: this copies them.
+    pub fn stats(&self) -> TopicStats {
+        let chain = &self.ledgers.chain;
+        let (storage_entries, storage_bytes) = chain.totals();
+        TopicStats {
+            messages_in: self.tally.messages_in,
+            bytes_in: self.tally.bytes_in,
+            entries_in: self.tally.entries_in,
+            messages_out: self.tally.messages_out,
+            bytes_out: self.tally.bytes_out,
+            storage_bytes,
+            storage_entries,
+            last_confirmed: chain.last_confirmed().to_string(),
+            cache_hits: self.tally.cache_hits,
+            cache_misses: self.tally.cache_misses,
+            ledgers: chain.ledgers().into_iter().map(|ledger| (ledger.id.0, ledger.entries, ledger.bytes)).collect(),
+            producers: self.producers.stats(),
+            subscriptions: self.subscriptions.iter().map(|(_, subscription)| subscription.stats(chain, &self.settings)).collect(),
+        }
+    }
+}

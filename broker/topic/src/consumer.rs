@@ -1,0 +1,117 @@
+//! An attached consumer: its permits, what it holds, and whether it takes more.
+
+use ledger::Position;
+
+use crate::event::AttachConsumer;
+use crate::stats::ConsumerStats;
+use crate::{ConsumerKey, Now};
+
+/// A consumer's index in its subscription.
+pub(crate) type ConsumerIndex = u32;
+
+/// One consumer of a subscription.
+#[derive(Debug)]
+pub(crate) struct Consumer {
+    pub(crate) key: ConsumerKey,
+    pub(crate) priority: i32,
+    /// The client's epoch; messages of an older one are ignored by it.
+    pub(crate) epoch: Option<u64>,
+    /// Messages it will still take; negative by at most one batch.
+    pub(crate) permits: i64,
+    /// Messages delivered and not acked.
+    pub(crate) unacked: u64,
+    /// Whether its connection takes more.
+    pub(crate) writable: bool,
+    name: String,
+    address: String,
+    client_version: String,
+    properties: Vec<(String, String)>,
+    connected_since_ms: u64,
+    last_flow_ms: u64,
+    messages_out: u64,
+    bytes_out: u64,
+    messages_redelivered: u64,
+    messages_acked: u64,
+}
+
+impl Consumer {
+    pub(crate) fn new(attach: AttachConsumer, now: Now) -> Consumer {
+        Consumer {
+            key: attach.key,
+            priority: attach.priority,
+            epoch: attach.epoch,
+            permits: 0,
+            unacked: 0,
+            writable: true,
+            name: attach.name,
+            address: attach.address,
+            client_version: attach.client_version,
+            properties: attach.properties,
+            connected_since_ms: now.wall_ms,
+            last_flow_ms: 0,
+            messages_out: 0,
+            bytes_out: 0,
+            messages_redelivered: 0,
+            messages_acked: 0,
+        }
+    }
+
+    pub(crate) fn flow(&mut self, permits: u32, now: Now) {
+        self.permits = self.permits.saturating_add(i64::from(permits));
+        self.last_flow_ms = now.wall_ms;
+    }
+
+    /// Whether it would take an entry now; `max_unacked` 0 is no limit.
+    pub(crate) fn takes(&self, max_unacked: u32) -> bool {
+        self.permits > 0 && self.writable && !self.is_over(max_unacked)
+    }
+
+    /// Whether it holds as much as it may.
+    pub(crate) fn is_over(&self, max_unacked: u32) -> bool {
+        max_unacked > 0 && self.unacked >= u64::from(max_unacked)
+    }
+
+    /// Counts an entry sent to it.
+    pub(crate) fn sent(&mut self, messages: u32, bytes: usize, redelivered: bool) {
+        self.messages_out += u64::from(messages);
+        self.bytes_out += bytes as u64;
+        if redelivered {
+            self.messages_redelivered += u64::from(messages);
+        }
+    }
+
+    /// Counts messages acked.
+    pub(crate) fn acked(&mut self, messages: u64) {
+        self.messages_acked += messages;
+    }
+
+    pub(crate) fn stats(&self, kind: &'static str, max_unacked: u32, backlog: u64) -> ConsumerStats {
+        ConsumerStats {
+            name: self.name.clone(),
+            id: self.key.id,
+            available_permits: self.permits,
+            unacked_messages: self.unacked,
+            blocked_on_unacked: self.is_over(max_unacked),
+            messages_out: self.messages_out,
+            bytes_out: self.bytes_out,
+            messages_redelivered: self.messages_redelivered,
+            messages_acked: self.messages_acked,
+            address: self.address.clone(),
+            client_version: self.client_version.clone(),
+            connected_since_ms: self.connected_since_ms,
+            last_flow_ms: self.last_flow_ms,
+            properties: self.properties.clone(),
+            kind,
+            backlog,
+        }
+    }
+}
+
+/// One entry on its way to a consumer.
+pub(crate) struct Parcel {
+    pub(crate) at: Position,
+    /// Messages in it that are not acked.
+    pub(crate) messages: u32,
+    pub(crate) redeliveries: u32,
+    pub(crate) bytes: bytes::Bytes,
+}

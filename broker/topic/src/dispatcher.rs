@@ -1,0 +1,257 @@
+//! Who gets the next entry: the seam between a subscription and its type.
+//!
+//! A type is one file beside this one and one variant of [`Dispatcher`]. It picks consumers and remembers what they hold; the
+//! [`Lane`] knows where the subscription stands and how entries are come by.
+
+mod shared;
+mod single_active;
+
+use ledger::{AckSet, Cursor, Entry, Position};
+use slab::Slab;
+
+use crate::consumer::{Consumer, ConsumerIndex, Parcel};
+use crate::errand::SubscriptionIndex;
+use crate::lent::Lent;
+use crate::read_ahead::{Range, ReadAhead, Wanted};
+use crate::{Effect, SubscriptionKind, Turn};
+
+use shared::Shared;
+use single_active::SingleActive;
+
+/// What every type works on: the cursor, the consumers and the entries read for them.
+#[derive(Debug)]
+pub(crate) struct Lane {
+    pub(crate) index: SubscriptionIndex,
+    pub(crate) cursor: Cursor,
+    pub(crate) consumers: Slab<Consumer>,
+    pub(crate) reads: ReadAhead,
+    pub(crate) messages_out: u64,
+    pub(crate) bytes_out: u64,
+    pub(crate) messages_redelivered: u64,
+    /// Messages per entry of late, in sixteenths; for reading no more than permits allow.
+    per_entry: u32,
+}
+
+/// Whether a dispatch step stopped for want of budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Step {
+    /// Nothing to do until something happens.
+    Idle,
+    /// More could be sent at once.
+    More,
+}
+
+/// What one dispatch step may send.
+struct Budget {
+    entries: usize,
+    bytes: usize,
+}
+
+/// The types of subscription.
+#[derive(Debug)]
+pub(crate) enum Dispatcher {
+    SingleActive(SingleActive),
+    Shared(Shared),
+}
+
+impl Dispatcher {
+    pub(crate) fn new(kind: SubscriptionKind) -> Dispatcher {
+        match kind {
+            SubscriptionKind::Exclusive | SubscriptionKind::Failover => Dispatcher::SingleActive(SingleActive::default()),
+            SubscriptionKind::Shared | SubscriptionKind::KeyShared => Dispatcher::Shared(Shared::default()),
+        }
+    }
+
+    /// A consumer joined the lane.
+    pub(crate) fn joined(&mut self, lane: &Lane, consumer: ConsumerIndex) {
+        match self {
+            Dispatcher::SingleActive(single) => single.joined(consumer),
+            Dispatcher::Shared(shared) => shared.joined(lane, consumer),
+        }
+    }
+
+    /// A consumer has left the lane; what it held goes to others.
+    pub(crate) fn left(&mut self, lane: &mut Lane, consumer: ConsumerIndex, lent: &Lent<'_>) {
+        match self {
+            Dispatcher::SingleActive(single) => single.left(lane, consumer, lent),
+            Dispatcher::Shared(shared) => shared.left(consumer, lent),
+        }
+    }
+
+    /// Sends what can be sent, within one step's budget.
+    pub(crate) fn dispatch(&mut self, lane: &mut Lane, lent: &mut Lent<'_>, turn: &mut Turn<'_>) -> Step {
+        match self {
+            Dispatcher::SingleActive(single) => single.dispatch(lane, lent, turn),
+            Dispatcher::Shared(shared) => shared.dispatch(lane, lent, turn),
+        }
+    }
+
+    /// Acks one entry. Returns whether that lifted a limit that held dispatch back.
+    pub(crate) fn ack(&mut self, lane: &mut Lane, by: ConsumerIndex, at: Position, lent: &Lent<'_>) -> bool {
+        match self {
+            Dispatcher::SingleActive(single) => single.ack(lane, by, at, lent),
+            Dispatcher::Shared(shared) => shared.ack(lane, by, at, lent),
+        }
+    }
+
+    /// Acks part of a batch. Returns whether that lifted a limit that held dispatch back.
+    pub(crate) fn ack_part(&mut self, lane: &mut Lane, by: ConsumerIndex, part: Part<'_>, lent: &Lent<'_>) -> bool {
+        match self {
+            Dispatcher::SingleActive(single) => single.ack_part(lane, by, part, lent),
+            Dispatcher::Shared(shared) => shared.ack_part(lane, by, part, lent),
+        }
+    }
+
+    /// Whether acks may be cumulative.
+    pub(crate) fn acks_cumulatively(&self) -> bool {
+        matches!(self, Dispatcher::SingleActive(_))
+    }
+
+    /// The consumer wants these entries again, or all that it holds.
+    pub(crate) fn redeliver(&mut self, lane: &mut Lane, consumer: ConsumerIndex, ids: &[Position], lent: &Lent<'_>) {
+        match self {
+            Dispatcher::SingleActive(single) => single.redeliver(lane, lent),
+            Dispatcher::Shared(shared) => shared.redeliver(lane, consumer, ids),
+        }
+    }
+
+    /// A read has ended. Returns whether there may be something to dispatch.
+    pub(crate) fn read_done(&self, lane: &mut Lane, outcome: crate::ReadOutcome, turn: &mut Turn<'_>) -> bool {
+        let Lane { cursor, reads, .. } = lane;
+        let next = cursor.read_position();
+        reads.arrived(outcome, |at| !cursor.is_acked(at) && (at >= next || self.wants_again(at)), turn)
+    }
+
+    /// Ledgers were trimmed below the cursor of a subscription that could not hold them back.
+    pub(crate) fn trimmed(&mut self, lane: &mut Lane) {
+        if let Dispatcher::Shared(shared) = self {
+            shared.trimmed(lane);
+        }
+    }
+
+    /// Messages that consumers hold, for statistics.
+    pub(crate) fn unacked(&self, lane: &Lane, lent_ledger: &ledger::ManagedLedger) -> u64 {
+        match self {
+            Dispatcher::SingleActive(_) => {
+                let delivered = lent_ledger.count(lane.cursor.mark_delete(), lent_ledger.previous(lane.cursor.read_position()));
+                delivered.saturating_sub(lane.cursor.acked_beyond())
+            }
+            Dispatcher::Shared(shared) => shared.held_messages(),
+        }
+    }
+
+    fn wants_again(&self, at: Position) -> bool {
+        match self {
+            Dispatcher::SingleActive(_) => false,
+            Dispatcher::Shared(shared) => shared.wants_again(at),
+        }
+    }
+}
+
+/// Part of a batch that is acked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part<'a> {
+    pub(crate) at: Position,
+    /// What is left of it, as the client sees it.
+    pub(crate) remaining: &'a AckSet,
+    /// The batch's size, if the client said.
+    pub(crate) messages: Option<u32>,
+}
+
+impl Part<'_> {
+    /// The batch's size, or a bound that acks the same messages when nobody knows.
+    fn messages_or(&self, known: Option<u32>) -> u32 {
+        known.or(self.messages).unwrap_or_else(|| u32::try_from(self.remaining.0.len()).unwrap_or(1).saturating_mul(64))
+    }
+}
+
+impl Lane {
+    pub(crate) fn new(index: SubscriptionIndex, cursor: Cursor) -> Lane {
+        Lane {
+            index,
+            cursor,
+            consumers: Slab::new(),
+            reads: ReadAhead::default(),
+            messages_out: 0,
+            bytes_out: 0,
+            messages_redelivered: 0,
+            per_entry: 16,
+        }
+    }
+
+    pub(crate) fn consumer(&self, index: ConsumerIndex) -> Option<&Consumer> {
+        self.consumers.get(index as usize)
+    }
+
+    pub(crate) fn consumer_mut(&mut self, index: ConsumerIndex) -> Option<&mut Consumer> {
+        self.consumers.get_mut(index as usize)
+    }
+
+    /// The next entry that is new to the subscription, none at the end.
+    fn next_new(&self, lent: &Lent<'_>) -> Option<Position> {
+        let at = self.cursor.next_unacked(self.cursor.read_position(), lent.ledger);
+        (at <= lent.ledger.last_confirmed()).then_some(at)
+    }
+
+    /// The entry, from what was read ahead or from the cache.
+    fn entry(&mut self, at: Position, lent: &mut Lent<'_>, turn: &Turn<'_>) -> Option<Entry> {
+        if let Some(entry) = self.reads.take(at) {
+            lent.tally.cache_misses += 1;
+            return Some(entry);
+        }
+        let entry = turn.cache.get(lent.cache, at)?.clone();
+        lent.tally.cache_hits += 1;
+        Some(entry)
+    }
+
+    /// Asks storage for new entries from `at` on, for as many messages as there are permits.
+    fn read_new(&mut self, at: Position, permits: i64, lent: &mut Lent<'_>, turn: &mut Turn<'_>) {
+        let last = Position { ledger: at.ledger, entry: lent.ledger.last_of(at.ledger) };
+        let entries = (permits.max(1).unsigned_abs() * 16).div_ceil(u64::from(self.per_entry.max(1)));
+        let max_entries = usize::try_from(entries).unwrap_or(usize::MAX).clamp(1, lent.settings.max_read_entries.max(1));
+        self.reads.ask(Wanted::New, Range { from: at, last, max_entries }, self.index, lent, turn);
+    }
+
+    /// Messages of an entry that are not acked.
+    fn remaining(&self, at: Position, messages: u32) -> u32 {
+        match self.cursor.remaining(at) {
+            Some(left) => left.0.iter().map(|word| word.count_ones()).sum::<u32>().min(messages),
+            None => messages,
+        }
+    }
+
+    /// Sends an entry to a consumer and takes its permits.
+    fn send(&mut self, to: ConsumerIndex, parcel: Parcel, lent: &mut Lent<'_>, turn: &mut Turn<'_>) {
+        let Parcel { at, messages, redeliveries, bytes } = parcel;
+        let ack_set = self.cursor.remaining(at).cloned().map(Box::new);
+        let Some(consumer) = self.consumers.get_mut(to as usize) else { return };
+        let used = if lent.faults.permits_per_entry { 1 } else { messages };
+        consumer.permits -= i64::from(used);
+        consumer.sent(messages, bytes.len(), redeliveries > 0);
+        self.messages_out += u64::from(messages);
+        self.bytes_out += bytes.len() as u64;
+        lent.tally.messages_out += u64::from(messages);
+        lent.tally.bytes_out += bytes.len() as u64;
+        if redeliveries > 0 {
+            self.messages_redelivered += u64::from(messages);
+        }
+        self.per_entry = (self.per_entry * 7 + messages.min(1 << 20) * 16).div_ceil(8);
+        turn.out.push(Effect::Deliver { to: consumer.key, at, redeliveries, ack_set, epoch: consumer.epoch, bytes });
+    }
+}
+
+impl Budget {
+    fn new(lent: &Lent<'_>) -> Budget {
+        Budget { entries: lent.settings.max_read_entries.max(1), bytes: lent.settings.max_read_bytes.max(1) }
+    }
+
+    fn is_spent(&self) -> bool {
+        self.entries == 0 || self.bytes == 0
+    }
+
+    fn spend(&mut self, bytes: usize) {
+        self.entries -= 1;
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+}

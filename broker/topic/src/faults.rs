@@ -1,0 +1,12 @@
+//! Deliberate mistakes that tests switch on to prove that they would be noticed.
+
+/// All off unless a test says otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Faults {
+    /// A batch uses one permit, however many messages it has.
+    pub permits_per_entry: bool,
+    /// A receipt carries the batch's highest sequence id in place of the one it was sent with.
+    pub highest_id_in_receipt: bool,
+    /// Entries of a consumer that leaves are sent again as if for the first time.
+    pub count_not_raised_on_close: bool,
+}

@@ -1,0 +1,20 @@
+//! What the broker wants to know about an entry, read from its header without touching the payload.
+
+use ledger::EntryMeta;
+
+/// Looks at an entry once, when it is published or read back. One that nobody can parse counts as one message: it is the
+/// consumer's client that refuses it.
+pub(crate) fn entry_meta(entry: &[u8]) -> EntryMeta {
+    match wire::payload::peek(entry) {
+        Ok(peek) => EntryMeta { messages: peek.messages, publish_time_ms: peek.publish_time },
+        Err(_) => EntryMeta { messages: 1, publish_time_ms: 0 },
+    }
+}
+
+/// The index of the last message of a batch; -1 if the entry is no batch.
+pub(crate) fn last_batch_index(entry: &[u8]) -> i32 {
+    match wire::payload::peek(entry) {
+        Ok(peek) if peek.is_batch => i32::try_from(peek.messages.saturating_sub(1)).unwrap_or(i32::MAX),
+        _ => -1,
+    }
+}

@@ -1,0 +1,278 @@
+//! What a subscription has read and nobody has acked: who holds it, how much of it is left, how often it was sent.
+//!
+//! Entries come in in position order, because new ones are read in that order, and mostly leave near the front. So they lie in
+//! one deque, where an entry's number says where to look: an ack costs one probe, or a short binary search once gaps were closed.
+
+use std::collections::VecDeque;
+
+use ledger::Position;
+
+use crate::consumer::ConsumerIndex;
+use crate::redelivery::Redelivery;
+
+/// One entry not acked.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    at: Position,
+    holder: Holder,
+    messages: u32,
+    remaining: u32,
+    redeliveries: u32,
+}
+
+/// Where an entry is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Holder {
+    Consumer(ConsumerIndex),
+    /// To be delivered again.
+    Nobody,
+    /// Acked; its place is swept later.
+    Done,
+}
+
+/// What an ack took away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Released {
+    /// Who held it; none if it waited for redelivery.
+    pub(crate) holder: Option<ConsumerIndex>,
+    /// Messages that were not acked.
+    pub(crate) messages: u32,
+}
+
+/// The entries in flight of one subscription.
+#[derive(Debug, Default)]
+pub(crate) struct PendingAcks {
+    entries: VecDeque<Pending>,
+    live: usize,
+    held: u64,
+    again: Redelivery,
+}
+
+impl PendingAcks {
+    /// Messages that consumers hold.
+    pub(crate) fn held_messages(&self) -> u64 {
+        self.held
+    }
+
+    /// What waits to be delivered again.
+    pub(crate) fn again(&self) -> &Redelivery {
+        &self.again
+    }
+
+    /// A new entry of `messages` went to a consumer, of which `remaining` are not acked.
+    pub(crate) fn delivered(&mut self, at: Position, to: ConsumerIndex, messages: u32, remaining: u32) {
+        debug_assert!(self.entries.back().is_none_or(|last| last.at < at), "new entries are delivered in order");
+        self.entries.push_back(Pending { at, holder: Holder::Consumer(to), messages, remaining, redeliveries: 0 });
+        self.live += 1;
+        self.held += u64::from(remaining);
+    }
+
+    /// How often a waiting entry was delivered before, and how many of its messages are left.
+    pub(crate) fn waiting(&self, at: Position) -> Option<(u32, u32)> {
+        let entry = self.entries.get(self.find(at)?)?;
+        (entry.holder == Holder::Nobody).then_some((entry.redeliveries, entry.remaining))
+    }
+
+    /// A waiting entry went to a consumer.
+    pub(crate) fn redelivered(&mut self, at: Position, to: ConsumerIndex) {
+        if let Some(entry) = self.find(at).and_then(|index| self.entries.get_mut(index)) {
+            entry.holder = Holder::Consumer(to);
+            self.held += u64::from(entry.remaining);
+            self.again.remove(at);
+        }
+    }
+
+    /// Messages of the entry, acked or not.
+    pub(crate) fn batch_size(&self, at: Position) -> Option<u32> {
+        self.find(at).and_then(|index| self.entries.get(index)).map(|entry| entry.messages)
+    }
+
+    /// The whole entry is acked.
+    pub(crate) fn ack(&mut self, at: Position) -> Option<Released> {
+        let entry = self.entries.get_mut(self.find(at)?)?;
+        let released = Released { holder: entry.holder.consumer(), messages: entry.remaining };
+        entry.holder = Holder::Done;
+        self.live -= 1;
+        match released.holder {
+            Some(_) => self.held -= u64::from(released.messages),
+            None => self.again.remove(at),
+        }
+        self.sweep();
+        Some(released)
+    }
+
+    /// `messages` more of the entry are acked, but not all.
+    pub(crate) fn ack_part(&mut self, at: Position, messages: u32) -> Option<Released> {
+        let entry = self.entries.get_mut(self.find(at)?)?;
+        let released = Released { holder: entry.holder.consumer(), messages: messages.min(entry.remaining) };
+        entry.remaining -= released.messages;
+        if released.holder.is_some() {
+            self.held -= u64::from(released.messages);
+        }
+        Some(released)
+    }
+
+    /// The consumer gives an entry back; returns its messages, none if the consumer does not hold it.
+    pub(crate) fn hand_back(&mut self, at: Position, from: ConsumerIndex) -> Option<u32> {
+        let entry = self.entries.get_mut(self.find(at)?)?;
+        if entry.holder != Holder::Consumer(from) {
+            return None;
+        }
+        entry.holder = Holder::Nobody;
+        entry.redeliveries += 1;
+        self.held -= u64::from(entry.remaining);
+        self.again.add(at);
+        Some(entry.remaining)
+    }
+
+    /// The consumer gives back all it holds, each delivered `raise` times more.
+    pub(crate) fn hand_back_all(&mut self, from: ConsumerIndex, raise: u32) {
+        for entry in self.entries.iter_mut().filter(|entry| entry.holder == Holder::Consumer(from)) {
+            entry.holder = Holder::Nobody;
+            entry.redeliveries += raise;
+            self.held -= u64::from(entry.remaining);
+            self.again.add(entry.at);
+        }
+    }
+
+    /// Entries up to `at` are gone for good, in the order of their positions.
+    pub(crate) fn release_through(&mut self, at: Position, mut released: impl FnMut(Released)) {
+        while let Some(entry) = self.entries.front().copied().filter(|entry| entry.at <= at) {
+            if entry.holder != Holder::Done {
+                released(Released { holder: entry.holder.consumer(), messages: entry.remaining });
+                self.live -= 1;
+                match entry.holder {
+                    Holder::Consumer(_) => self.held -= u64::from(entry.remaining),
+                    _ => self.again.remove(entry.at),
+                }
+            }
+            self.entries.pop_front();
+        }
+    }
+
+    /// Acked entries at the front go at once; those behind an old unacked one when they outnumber the rest.
+    fn sweep(&mut self) {
+        while self.entries.front().is_some_and(|entry| entry.holder == Holder::Done) {
+            self.entries.pop_front();
+        }
+        if self.entries.len() > 256 && self.live * 4 < self.entries.len() {
+            self.entries.retain(|entry| entry.holder != Holder::Done);
+        }
+    }
+
+    /// Index of a live entry.
+    fn find(&self, at: Position) -> Option<usize> {
+        let front = self.entries.front()?;
+        let mut end = self.entries.len();
+        if front.at.ledger == at.ledger {
+            // Without gaps it lies exactly as far from the front as its number says; gaps can only bring it nearer.
+            let distance = usize::try_from(at.entry.0 - front.at.entry.0).ok()?;
+            end = end.min(distance + 1);
+        }
+        let index = match self.entries.get(end - 1) {
+            Some(entry) if entry.at == at => end - 1,
+            _ => {
+                let index = self.first_not_before(at, end);
+                (self.entries.get(index)?.at == at).then_some(index)?
+            }
+        };
+        (self.entries.get(index)?.holder != Holder::Done).then_some(index)
+    }
+
+    fn first_not_before(&self, at: Position, end: usize) -> usize {
+        let (mut low, mut high) = (0, end);
+        while low < high {
+            let middle = low.midpoint(high);
+            if self.entries.get(middle).is_some_and(|entry| entry.at < at) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+}
+
+impl Holder {
+    fn consumer(self) -> Option<ConsumerIndex> {
+        match self {
+            Holder::Consumer(index) => Some(index),
+            Holder::Nobody | Holder::Done => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(entry: i64) -> Position {
+        Position::new(1, entry)
+    }
+
+    fn three() -> PendingAcks {
+        let mut pending = PendingAcks::default();
+        for entry in 0..3 {
+            pending.delivered(at(entry), 7, 10, 10);
+        }
+        pending
+    }
+
+    #[test]
+    fn an_ack_releases_what_was_left_of_the_entry_to_its_holder() {
+        let mut pending = three();
+        assert_eq!(pending.ack_part(at(1), 4), Some(Released { holder: Some(7), messages: 4 }));
+        assert_eq!(pending.held_messages(), 26);
+        assert_eq!(pending.ack(at(1)), Some(Released { holder: Some(7), messages: 6 }));
+        assert_eq!(pending.ack(at(1)), None);
+        assert_eq!(pending.held_messages(), 20);
+    }
+
+    #[test]
+    fn a_returned_entry_waits_with_its_count_raised_and_keeps_it_when_sent_again() {
+        let mut pending = three();
+        assert_eq!(pending.hand_back(at(2), 8), None);
+        assert_eq!(pending.hand_back(at(2), 7), Some(10));
+        assert_eq!(pending.hand_back(at(2), 7), None);
+        assert_eq!(pending.again().first(), Some(at(2)));
+        assert_eq!(pending.waiting(at(2)), Some((1, 10)));
+        pending.redelivered(at(2), 8);
+        assert_eq!(pending.again().first(), None);
+        pending.hand_back_all(8, 1);
+        assert_eq!(pending.waiting(at(2)), Some((2, 10)));
+        assert_eq!(pending.held_messages(), 20);
+    }
+
+    #[test]
+    fn entries_are_found_behind_gaps_and_in_later_ledgers() {
+        let mut pending = PendingAcks::default();
+        for entry in [0, 1, 5, 9] {
+            pending.delivered(at(entry), 1, 1, 1);
+        }
+        for entry in [0, 4] {
+            pending.delivered(Position::new(8, entry), 1, 1, 1);
+        }
+        assert!(pending.ack(at(9)).is_some());
+        assert!(pending.ack(at(2)).is_none());
+        assert!(pending.ack(Position::new(8, 4)).is_some());
+        assert!(pending.ack(at(0)).is_some());
+        assert!(pending.ack(Position::new(8, 0)).is_some());
+        assert!(pending.ack(at(5)).is_some());
+        assert!(pending.ack(at(1)).is_some());
+        assert_eq!(pending.held_messages(), 0);
+        assert!(pending.entries.is_empty());
+    }
+
+    #[test]
+    fn one_old_unacked_entry_does_not_keep_the_places_of_all_that_follow() {
+        let mut pending = PendingAcks::default();
+        for entry in 0..100_000 {
+            pending.delivered(at(entry), 1, 1, 1);
+            if entry > 0 {
+                pending.ack(at(entry));
+            }
+        }
+        assert!(pending.entries.len() <= 257, "{} places for one entry", pending.entries.len());
+        assert!(pending.ack(at(0)).is_some());
+    }
+}

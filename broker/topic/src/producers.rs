@@ -1,0 +1,225 @@
+//! The producers of a topic: slots on the road, names off it.
+
+use std::collections::HashMap;
+
+use slab::Slab;
+
+use crate::event::AttachProducer;
+use crate::stats::ProducerStats;
+use crate::{Now, ProducerKey, ProducerSlot};
+
+/// One attached producer, or one that has left and whose publishes are not all answered.
+#[derive(Debug)]
+pub(crate) struct Producer {
+    pub(crate) key: ProducerKey,
+    name: String,
+    user_provided_name: bool,
+    epoch: u64,
+    /// Publishes not answered.
+    pub(crate) pending: u32,
+    /// A publish was refused: none is taken until it attaches again, so that no later one overtakes it.
+    pub(crate) refused: bool,
+    presence: Presence,
+    messages_in: u64,
+    bytes_in: u64,
+    address: String,
+    client_version: String,
+    properties: Vec<(String, String)>,
+    connected_since_ms: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Presence {
+    Attached,
+    /// Closing; the request is answered when its publishes are.
+    Leaving {
+        request: u64,
+    },
+    /// Its connection is gone, or another took its place.
+    Gone,
+}
+
+/// Why a producer was not let in.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("producer with name '{0}' is already connected to the topic")]
+pub(crate) struct NameTaken(pub(crate) String);
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Producers {
+    slots: Slab<Producer>,
+    by_key: HashMap<ProducerKey, u32>,
+    by_name: HashMap<String, u32>,
+    names_made: u64,
+}
+
+impl Producers {
+    /// The producer behind a slot if it is still this one and takes publishes.
+    pub(crate) fn on_road(&mut self, key: ProducerKey, slot: ProducerSlot) -> Option<&mut Producer> {
+        let producer = self.slots.get_mut(slot.0 as usize)?;
+        (producer.key == key && producer.presence == Presence::Attached).then_some(producer)
+    }
+
+    /// Whether this very producer is attached; its slot and name.
+    pub(crate) fn attached(&self, key: ProducerKey) -> Option<(ProducerSlot, &str)> {
+        let slot = *self.by_key.get(&key)?;
+        let producer = self.slots.get(slot as usize)?;
+        (producer.presence == Presence::Attached).then_some((ProducerSlot(slot), producer.name.as_str()))
+    }
+
+    /// Lets a producer in under the name it asks for, or one made for it.
+    pub(crate) fn attach(&mut self, attach: AttachProducer, prefix: &str, now: Now) -> Result<(ProducerSlot, String), NameTaken> {
+        let name = match attach.name.as_deref().filter(|name| !name.is_empty()) {
+            Some(name) => name.to_owned(),
+            None => self.make_name(prefix),
+        };
+        if let Some(other) = self.by_name.get(&name).copied() {
+            self.make_room(other, &attach)?;
+        }
+        let producer = Producer {
+            key: attach.key,
+            name: name.clone(),
+            user_provided_name: attach.user_provided_name,
+            epoch: attach.epoch,
+            pending: 0,
+            refused: false,
+            presence: Presence::Attached,
+            messages_in: 0,
+            bytes_in: 0,
+            address: attach.address,
+            client_version: attach.client_version,
+            properties: attach.properties,
+            connected_since_ms: now.wall_ms,
+        };
+        let slot = u32::try_from(self.slots.insert(producer)).unwrap_or(u32::MAX);
+        self.by_key.insert(attach.key, slot);
+        self.by_name.insert(name.clone(), slot);
+        Ok((ProducerSlot(slot), name))
+    }
+
+    /// A name is free for a newcomer when its owner's connection is gone, or when the owner is an earlier life of the same client.
+    fn make_room(&mut self, slot: u32, attach: &AttachProducer) -> Result<(), NameTaken> {
+        let Some(other) = self.slots.get_mut(slot as usize) else { return Ok(()) };
+        let earlier_life = attach.epoch > other.epoch && !attach.user_provided_name && !other.user_provided_name;
+        if other.presence != Presence::Gone && !earlier_life {
+            return Err(NameTaken(other.name.clone()));
+        }
+        other.presence = Presence::Gone;
+        let (key, idle) = (other.key, other.pending == 0);
+        self.unkey(key, slot);
+        if idle {
+            self.remove(slot);
+        }
+        Ok(())
+    }
+
+    fn make_name(&mut self, prefix: &str) -> String {
+        loop {
+            let name = format!("{prefix}-{}", self.names_made);
+            self.names_made += 1;
+            if !self.by_name.contains_key(&name) {
+                return name;
+            }
+        }
+    }
+
+    /// A producer leaves; with a request it is told when its publishes are answered. Returns whether that is so already.
+    pub(crate) fn detach(&mut self, key: ProducerKey, request: Option<u64>) -> bool {
+        let Some(slot) = self.by_key.get(&key).copied() else { return true };
+        let Some(producer) = self.slots.get_mut(slot as usize) else { return true };
+        producer.presence = match request {
+            Some(request) => Presence::Leaving { request },
+            None => Presence::Gone,
+        };
+        let idle = producer.pending == 0;
+        if idle || request.is_none() {
+            self.by_key.remove(&key);
+        }
+        if idle {
+            self.remove(slot);
+        }
+        idle
+    }
+
+    /// One publish of the producer in this slot is answered. Returns whom to answer, and the request of a close that waited for this.
+    pub(crate) fn answered(&mut self, slot: ProducerSlot) -> Answered {
+        let Some(producer) = self.slots.get_mut(slot.0 as usize) else { return Answered::default() };
+        producer.pending = producer.pending.saturating_sub(1);
+        let to = (producer.presence != Presence::Gone).then_some(producer.key);
+        let key = producer.key;
+        let closed = match producer.presence {
+            Presence::Leaving { request } if producer.pending == 0 => Some(request),
+            _ => None,
+        };
+        if producer.pending == 0 && producer.presence != Presence::Attached {
+            self.unkey(key, slot.0);
+            self.remove(slot.0);
+        }
+        Answered { to, key: Some(key), closed }
+    }
+
+    /// Forgets a key, unless a newer producer has it.
+    fn unkey(&mut self, key: ProducerKey, slot: u32) {
+        if self.by_key.get(&key) == Some(&slot) {
+            self.by_key.remove(&key);
+        }
+    }
+
+    fn remove(&mut self, slot: u32) {
+        if let Some(producer) = self.slots.try_remove(slot as usize)
+            && self.by_name.get(&producer.name) == Some(&slot)
+        {
+            self.by_name.remove(&producer.name);
+        }
+    }
+
+    /// Takes all that are attached, for closing them.
+    pub(crate) fn take_attached(&mut self) -> Vec<ProducerKey> {
+        let attached = self.slots.iter().filter(|(_, producer)| producer.presence == Presence::Attached);
+        let keys: Vec<ProducerKey> = attached.map(|(_, producer)| producer.key).collect();
+        for key in &keys {
+            self.detach(*key, None);
+        }
+        keys
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.slots.iter().filter(|(_, producer)| producer.presence == Presence::Attached).count()
+    }
+
+    pub(crate) fn stats(&self) -> Vec<ProducerStats> {
+        self.slots.iter().filter(|(_, producer)| producer.presence == Presence::Attached).map(|(_, producer)| producer.stats()).collect()
+    }
+}
+
+/// Whom an answer goes to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Answered {
+    /// The producer, if it is there to hear it.
+    pub(crate) to: Option<ProducerKey>,
+    /// The producer, there or not.
+    pub(crate) key: Option<ProducerKey>,
+    /// A close request that waited for this answer.
+    pub(crate) closed: Option<u64>,
+}
+
+impl Producer {
+    pub(crate) fn published(&mut self, messages: u32, bytes: usize) {
+        self.pending += 1;
+        self.messages_in += u64::from(messages);
+        self.bytes_in += bytes as u64;
+    }
+
+    fn stats(&self) -> ProducerStats {
+        ProducerStats {
+            name: self.name.clone(),
+            id: self.key.id,
+            messages_in: self.messages_in,
+            bytes_in: self.bytes_in,
+            address: self.address.clone(),
+            client_version: self.client_version.clone(),
+            connected_since_ms: self.connected_since_ms,
+            properties: self.properties.clone(),
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Publishes on their way to storage: in the order they came, from the producer's bytes to the receipt.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use ledger::{AppendError, Entry, EntryMeta, Position, StoreError};
+use wire::ServerError;
+
+use crate::event::Publish;
+use crate::peek::entry_meta;
+use crate::producers::Answered;
+use crate::{Effect, ProducerKey, ProducerSlot, Reply, Topic, Turn};
+
+/// A publish that is not answered.
+#[derive(Debug)]
+struct Waiting {
+    /// Where it goes; meaningless until a position is assigned.
+    at: Position,
+    producer: ProducerSlot,
+    sequence: u64,
+    highest_sequence: u64,
+    meta: EntryMeta,
+    bytes: Bytes,
+}
+
+/// The publishes not answered, oldest first; those at the front have positions, the rest wait for a rollover to end.
+#[derive(Debug, Default)]
+pub(crate) struct Publishes {
+    waiting: VecDeque<Waiting>,
+    assigned: usize,
+}
+
+impl Publishes {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// The oldest publish if it lies at or before `upto`.
+    fn pop_through(&mut self, upto: Position) -> Option<Waiting> {
+        let front = self.waiting.front()?;
+        if self.assigned == 0 || front.at > upto {
+            return None;
+        }
+        self.assigned -= 1;
+        self.waiting.pop_front()
+    }
+}
+
+impl Topic {
+    /// Stores a publish. It is answered by a receipt when it is durable, or refused, or forgotten because its producer is being closed.
+    pub fn publish(&mut self, turn: &mut Turn<'_>, publish: Publish) {
+        let Publish { key, slot, sequence, highest_sequence, bytes } = publish;
+        let held = held_bytes(&bytes);
+        if self.closing || self.fenced.is_some() {
+            return turn.out.push(Effect::Forgotten { to: key, bytes: held });
+        }
+        let Some(producer) = self.producers.on_road(key, slot) else {
+            return turn.out.push(Effect::Forgotten { to: key, bytes: held });
+        };
+        if let Some((error, message)) = refusal(producer.refused, self.refusal.as_deref(), self.settings.max_entry_bytes, bytes.len()) {
+            producer.refused = true;
+            return turn.out.push(Effect::Refused { to: key, sequence, error, message, bytes: held });
+        }
+        let meta = entry_meta(&bytes);
+        let mut waiting = Waiting { at: Position::EARLIEST, producer: slot, sequence, highest_sequence, meta, bytes };
+        if self.publishes.assigned == self.publishes.waiting.len() {
+            match self.ledgers.chain.append(waiting.bytes.len()) {
+                Ok(at) => {
+                    waiting.at = at;
+                    self.publishes.assigned += 1;
+                    turn.out.push(Effect::Append { at, bytes: waiting.bytes.clone() });
+                }
+                Err(AppendError::RollingOver) => {}
+                Err(AppendError::Terminated) => {
+                    producer.refused = true;
+                    let message = "the topic is terminated".to_owned();
+                    return turn.out.push(Effect::Refused {
+                        to: key,
+                        sequence,
+                        error: ServerError::TopicTerminatedError,
+                        message,
+                        bytes: held,
+                    });
+                }
+                Err(AppendError::Fenced) => return turn.out.push(Effect::Forgotten { to: key, bytes: held }),
+            }
+        }
+        producer.published(meta.messages, waiting.bytes.len());
+        self.tally.messages_in += u64::from(meta.messages);
+        self.tally.bytes_in += waiting.bytes.len() as u64;
+        self.tally.entries_in += 1;
+        self.publishes.waiting.push_back(waiting);
+        self.ledgers.roll_if_full(&mut self.errands, turn);
+    }
+
+    /// A rollover has ended: the publishes that came meanwhile go on, in order.
+    pub(crate) fn flush_publishes(&mut self, turn: &mut Turn<'_>) {
+        while let Some(waiting) = self.publishes.waiting.get_mut(self.publishes.assigned) {
+            let Ok(at) = self.ledgers.chain.append(waiting.bytes.len()) else { return };
+            waiting.at = at;
+            turn.out.push(Effect::Append { at, bytes: waiting.bytes.clone() });
+            self.publishes.assigned += 1;
+            self.ledgers.roll_if_full(&mut self.errands, turn);
+        }
+    }
+
+    /// Every append up to `upto` is durable: its producers get their receipts, then consumers get the entries.
+    pub fn appended(&mut self, turn: &mut Turn<'_>, upto: Position) {
+        if self.fenced.is_some() {
+            return;
+        }
+        let mut confirmed = None;
+        while let Some(waiting) = self.publishes.pop_through(upto) {
+            confirmed = Some(waiting.at);
+            self.receipt(turn, waiting);
+        }
+        let Some(confirmed) = confirmed else { return };
+        self.ledgers.chain.confirm(confirmed);
+        self.ledgers.advance(&mut self.errands, turn);
+        self.dispatch_all(turn);
+        self.finish_unload(turn);
+    }
+
+    fn receipt(&mut self, turn: &mut Turn<'_>, waiting: Waiting) {
+        let Waiting { at, producer, sequence, highest_sequence, meta, bytes } = waiting;
+        let Answered { to, key, closed } = self.producers.answered(producer);
+        let held = held_bytes(&bytes);
+        match (to, key) {
+            (Some(to), _) => {
+                let sequence = if self.faults.highest_id_in_receipt { sequence.max(highest_sequence) } else { sequence };
+                turn.out.push(Effect::Receipt { to, sequence, highest_sequence, at: Some(at), bytes: held });
+            }
+            (None, Some(key)) => turn.out.push(Effect::Forgotten { to: key, bytes: held }),
+            (None, None) => {}
+        }
+        answer_close(turn, key, closed);
+        // Without consumers nobody is about to read it.
+        if !self.seats.is_empty() {
+            turn.cache.insert(self.cache, Entry { at, bytes, meta });
+        }
+    }
+
+    /// An append failed or its outcome is unknown: nothing from `from` on is ever acknowledged, and the topic asks to be unloaded,
+    /// so that producers attach and send again. To refuse publishes beforehand, see [`set_store_writable`](Self::set_store_writable).
+    pub fn append_failed(&mut self, turn: &mut Turn<'_>, from: Position, error: &StoreError) {
+        let lost = matches!(error, StoreError::Fenced(_));
+        self.fence(turn, format!("append from {from} on failed: {error}"), lost);
+    }
+
+    /// Whether the store takes publishes: a reason refuses them before they get a position, while consuming and trimming go on.
+    pub fn set_store_writable(&mut self, _turn: &mut Turn<'_>, refusal: Option<String>) {
+        self.refusal = refusal;
+    }
+
+    /// Lets go of publishes that will never be answered: all of them, or those that have no position yet.
+    pub(crate) fn forget_publishes(&mut self, turn: &mut Turn<'_>, all: bool) {
+        let keep = if all { 0 } else { self.publishes.assigned };
+        self.publishes.assigned = keep;
+        while self.publishes.waiting.len() > keep {
+            // From the back or the front makes no difference to the producers: none of these is answered.
+            let Some(waiting) = self.publishes.waiting.pop_back() else { return };
+            let Answered { key, closed, .. } = self.producers.answered(waiting.producer);
+            if let Some(to) = key {
+                turn.out.push(Effect::Forgotten { to, bytes: held_bytes(&waiting.bytes) });
+            }
+            answer_close(turn, key, closed);
+        }
+    }
+}
+
+/// A close that waited for the last answer is answered right after it.
+fn answer_close(turn: &mut Turn<'_>, key: Option<ProducerKey>, closed: Option<u64>) {
+    if let (Some(key), Some(request)) = (key, closed) {
+        turn.out.push(Effect::Reply { to: key.connection, reply: Reply::Success { request } });
+    }
+}
+
+/// Why a publish is not taken, if it is not. A producer that was refused once stays refused until it attaches again,
+/// because a later publish must not overtake the one it has to send again.
+fn refusal(refused_before: bool, store: Option<&str>, max_bytes: usize, size: usize) -> Option<(ServerError, String)> {
+    if max_bytes > 0 && size > max_bytes {
+        return Some((ServerError::NotAllowedError, format!("an entry of {size} bytes is over the limit of {max_bytes} bytes")));
+    }
+    if let Some(reason) = store {
+        return Some((ServerError::PersistenceError, reason.to_owned()));
+    }
+    refused_before.then(|| (ServerError::PersistenceError, "an earlier publish of this producer was refused".to_owned()))
+}
+
+fn held_bytes(bytes: &Bytes) -> u32 {
+    u32::try_from(bytes.len()).unwrap_or(u32::MAX)
+}

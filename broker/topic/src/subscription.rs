@@ -1,0 +1,219 @@
+//! A subscription: a named cursor, its type, its consumers, and what is being done to it as a whole.
+
+use ledger::{Cursor, Position};
+
+use crate::consumer::ConsumerIndex;
+use crate::dispatcher::{Dispatcher, Lane, Part, Step};
+use crate::errand::SubscriptionIndex;
+use crate::event::{AckIds, AttachConsumer, AttachProducer};
+use crate::lent::Lent;
+use crate::persistence::Persistence;
+use crate::seek::TimeSearch;
+use crate::stats::SubscriptionStats;
+use crate::{ConnectionKey, SubscriptionKind, TopicSettings, Turn};
+
+/// One subscription.
+#[derive(Debug)]
+pub(crate) struct Subscription {
+    pub(crate) name: String,
+    /// None while no consumer ever attached.
+    pub(crate) kind: Option<SubscriptionKind>,
+    pub(crate) lane: Lane,
+    pub(crate) dispatcher: Dispatcher,
+    pub(crate) phase: Phase,
+    /// Whether its cursor survives its consumers and restarts.
+    pub(crate) durable: bool,
+    /// Where a durable cursor is kept; none before its first record is asked for.
+    pub(crate) persistence: Option<Persistence>,
+    /// Who waits for the subscription to exist.
+    pub(crate) waiters: Vec<Waiter>,
+    /// When a cursor that only lives in memory is dropped for want of consumers.
+    pub(crate) expires_at: Option<u64>,
+    /// Whether it is on the topic's list of those with work left.
+    pub(crate) queued: bool,
+}
+
+/// What is going on with a subscription. Only an open one dispatches.
+#[derive(Debug)]
+pub(crate) enum Phase {
+    /// Where it starts is being looked for.
+    Locating(TimeSearch),
+    /// Its first record is being written.
+    Creating,
+    Open,
+    /// Its consumers were closed; the cursor is being moved, then written.
+    Seeking {
+        asked: Asked,
+        search: Option<TimeSearch>,
+    },
+    /// Its record is being removed.
+    Deleting {
+        asked: Asked,
+    },
+}
+
+/// A request to answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    pub(crate) to: ConnectionKey,
+    pub(crate) request: u64,
+}
+
+/// Who waits for a subscription to exist.
+#[derive(Debug)]
+pub(crate) enum Waiter {
+    Consumer(AttachConsumer),
+    Producer(AttachProducer),
+    Admin(Asked),
+}
+
+impl Waiter {
+    pub(crate) fn asked(&self) -> Asked {
+        match self {
+            Waiter::Consumer(attach) => Asked { to: attach.key.connection, request: attach.request },
+            Waiter::Producer(attach) => Asked { to: attach.key.connection, request: attach.request },
+            Waiter::Admin(asked) => *asked,
+        }
+    }
+}
+
+impl Subscription {
+    pub(crate) fn new(name: String, index: SubscriptionIndex, cursor: Cursor, durable: bool) -> Subscription {
+        Subscription {
+            name,
+            kind: None,
+            lane: Lane::new(index, cursor),
+            dispatcher: Dispatcher::new(SubscriptionKind::Exclusive),
+            phase: Phase::Open,
+            durable,
+            persistence: None,
+            waiters: Vec::new(),
+            expires_at: None,
+            queued: false,
+        }
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open)
+    }
+
+    /// Makes it one of `kind`; only without consumers.
+    pub(crate) fn become_kind(&mut self, kind: SubscriptionKind, lent: &Lent<'_>) {
+        if self.kind != Some(kind) {
+            self.kind = Some(kind);
+            self.start_over();
+            self.lane.cursor.rewind(lent.ledger);
+        }
+    }
+
+    /// Forgets what consumers held and what is being read; the cursor is about to be elsewhere.
+    pub(crate) fn start_over(&mut self) {
+        self.dispatcher = Dispatcher::new(self.kind.unwrap_or(SubscriptionKind::Exclusive));
+        self.lane.reads.forget();
+    }
+
+    pub(crate) fn move_to(&mut self, next: Position, lent: &Lent<'_>) {
+        self.start_over();
+        self.lane.cursor.seek(next, lent.ledger);
+    }
+
+    pub(crate) fn dispatch(&mut self, lent: &mut Lent<'_>, turn: &mut Turn<'_>) -> Step {
+        if self.is_open() && !self.lane.consumers.is_empty() { self.dispatcher.dispatch(&mut self.lane, lent, turn) } else { Step::Idle }
+    }
+
+    /// Takes acks. Returns whether that lifted a limit that held dispatch back; errs if this type does not take such acks.
+    pub(crate) fn ack(&mut self, by: ConsumerIndex, ids: AckIds, lent: &Lent<'_>) -> Result<bool, NotCumulative> {
+        match ids {
+            AckIds::One(at) => Ok(self.dispatcher.ack(&mut self.lane, by, at, lent)),
+            AckIds::Many(ids) => {
+                let mut lifted = false;
+                for (at, remaining, messages) in &ids {
+                    lifted |= match remaining {
+                        Some(left) if left.0.iter().any(|word| *word != 0) => {
+                            let part = Part { at: *at, remaining: left, messages: *messages };
+                            lent.settings.batch_index_ack && self.dispatcher.ack_part(&mut self.lane, by, part, lent)
+                        }
+                        _ => self.dispatcher.ack(&mut self.lane, by, *at, lent),
+                    };
+                }
+                Ok(lifted)
+            }
+            AckIds::Cumulative(at, remaining, messages) => {
+                if !self.dispatcher.acks_cumulatively() {
+                    return Err(NotCumulative);
+                }
+                if at <= lent.ledger.last_confirmed() {
+                    self.ack_cumulative(at, remaining, messages, lent);
+                }
+                Ok(false)
+            }
+        }
+    }
+
+    fn ack_cumulative(&mut self, at: Position, remaining: Option<ledger::AckSet>, messages: Option<u32>, lent: &Lent<'_>) {
+        let cursor = &mut self.lane.cursor;
+        match remaining.filter(|left| left.0.iter().any(|word| *word != 0)) {
+            None => cursor.ack_cumulative(at, lent.ledger),
+            Some(left) if lent.settings.batch_index_ack => {
+                let bits = u32::try_from(left.0.len()).unwrap_or(1).saturating_mul(64);
+                cursor.ack_cumulative_in_batch(at, &left, messages.unwrap_or(bits), lent.ledger)
+            }
+            Some(_) => cursor.ack_cumulative(lent.ledger.previous(at), lent.ledger),
+        };
+    }
+
+    /// When it wants to be looked at.
+    pub(crate) fn deadline(&self, settings: &TopicSettings) -> Option<u64> {
+        let search = match &self.phase {
+            Phase::Locating(search) | Phase::Seeking { search: Some(search), .. } => search.retry_at(),
+            _ => None,
+        };
+        let write = self.persistence.as_ref().and_then(|persistence| persistence.deadline(&self.lane.cursor, settings));
+        [search, write, self.lane.reads.retry_at(), self.expires_at].into_iter().flatten().min()
+    }
+
+    pub(crate) fn stats(&self, lent_ledger: &ledger::ManagedLedger, settings: &TopicSettings) -> SubscriptionStats {
+        let backlog = self.lane.cursor.backlog(lent_ledger);
+        let kind = self.kind.map_or("", SubscriptionKind::name);
+        let max_unacked = settings.max_unacked_per_consumer;
+        let unacked = self.dispatcher.unacked(&self.lane, lent_ledger);
+        let mut consumers: Vec<_> = self.lane.consumers.iter().map(|(_, consumer)| consumer.stats(kind, max_unacked, backlog)).collect();
+        if let (true, [only]) = (self.dispatcher.acks_cumulatively(), consumers.as_mut_slice()) {
+            only.unacked_messages = unacked;
+            only.blocked_on_unacked = false;
+        }
+        SubscriptionStats {
+            name: self.name.clone(),
+            kind,
+            durable: self.durable,
+            backlog,
+            unacked_messages: unacked,
+            messages_out: self.lane.messages_out,
+            bytes_out: self.lane.bytes_out,
+            messages_redelivered: self.lane.messages_redelivered,
+            mark_delete: self.lane.cursor.mark_delete().to_string(),
+            read_position: self.lane.cursor.read_position().to_string(),
+            acked_ranges: self.lane.cursor.ranges() as u64,
+            consumers,
+            properties: self.persistence.as_ref().map(|persistence| persistence.properties().to_vec()).unwrap_or_default(),
+        }
+    }
+}
+
+/// A cumulative ack on a subscription whose consumers share the entries.
+#[derive(Debug, thiserror::Error)]
+#[error("cumulative acknowledgement is not allowed on a Shared subscription")]
+pub(crate) struct NotCumulative;
+
+impl SubscriptionKind {
+    /// As Pulsar spells it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            SubscriptionKind::Exclusive => "Exclusive",
+            SubscriptionKind::Shared => "Shared",
+            SubscriptionKind::Failover => "Failover",
+            SubscriptionKind::KeyShared => "Key_Shared",
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! What a topic promises to producers and consumers, against a memory model of storage and metadata.
+
+extern crate geminga_topic as topic;
+
+#[path = "../../../../tests/sim/mod.rs"]
+#[allow(dead_code, reason = "shared with the simulation")]
+mod sim;
+
+mod client;
+mod cursors;
+mod exclusive;
+mod ledgers;
+mod producers;
+mod seeking;
+mod shared;
+mod unloading;

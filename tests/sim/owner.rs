@@ -1,0 +1,354 @@
+//! The topic's owner in the simulation: carries out effects against the [`World`], each kind in its order, kinds in any order.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use ledger::{CacheKey, EntryCache, LedgerLimits, Position, Retention, StoreError};
+use topic::faults::Faults;
+use topic::{Change, Effect, Effects, Now, ReadOutcome, Reply, Tag, Topic, TopicSettings, Turn};
+use wire::TopicName;
+
+use super::world::World;
+
+/// A topic with its clocks, its cache, and what it has asked for.
+pub(crate) struct Owner {
+    /// What survives.
+    pub(crate) world: World,
+    /// The topic.
+    pub(crate) topic: Topic,
+    /// The clocks.
+    pub(crate) now: Now,
+    /// What clients get to hear, in order.
+    pub(crate) heard: Vec<Effect>,
+    /// Why the topic asked to be let go of, if it did.
+    pub(crate) unload_reason: Option<String>,
+    /// Everything the topic reported.
+    pub(crate) reports: Vec<String>,
+    /// Reads carried out.
+    pub(crate) reads: usize,
+    /// Entries read.
+    pub(crate) entries_read: usize,
+    /// A deliberate mistake: appends are confirmed although they are not stored before [`Owner::sync`].
+    pub(crate) confirm_early: bool,
+    settings: TopicSettings,
+    faults: Faults,
+    cache: EntryCache,
+    key: CacheKey,
+    effects: Effects,
+    appends: VecDeque<(Position, Bytes)>,
+    unsynced: VecDeque<(Position, Bytes)>,
+    writes: VecDeque<Write>,
+    reading: Vec<Read>,
+    ticked_at: u64,
+}
+
+/// A write that is not an entry of the topic; carried out in order.
+enum Write {
+    Cursor { tag: Tag, at: Position, bytes: Bytes },
+    Create { tag: Tag },
+    Change { tag: Tag, change: Change },
+    Delete(Vec<ledger::LedgerId>),
+}
+
+struct Read {
+    tag: Tag,
+    from: Position,
+    last: Position,
+    max_entries: usize,
+    max_bytes: usize,
+}
+
+/// Settings with small limits, so that everything happens often, and with all consumed data retained.
+pub(crate) fn small_settings() -> TopicSettings {
+    TopicSettings {
+        ledger: LedgerLimits { max_entries: 20, max_bytes: 1 << 20, min_age_ms: 0, max_age_ms: 3_600_000 },
+        retention: Retention { time_ms: -1, size_bytes: -1 },
+        max_entry_bytes: 1 << 20,
+        max_read_entries: 7,
+        max_read_bytes: 10_000,
+        max_round_robin: 2,
+        max_unacked_per_consumer: 0,
+        max_unacked_per_subscription: 0,
+        mark_delete_rate: 1.0,
+        cursor_flush_ms: 60_000,
+        max_ranges: 1_000,
+        max_batches: 1_000,
+        cursor_ledger_max_entries: 4,
+        batch_index_ack: true,
+        non_durable_grace_ms: 5_000,
+        retention_check_ms: 120_000,
+        auto_subscription: true,
+        producer_name_prefix: "standalone-1".to_owned(),
+    }
+}
+
+impl Owner {
+    /// A new topic.
+    pub(crate) fn new(settings: TopicSettings) -> Owner {
+        Owner::over(World::default(), settings, 1 << 20, Faults::default())
+    }
+
+    /// The topic as it is found in a world.
+    pub(crate) fn over(mut world: World, settings: TopicSettings, cache_bytes: usize, faults: Faults) -> Owner {
+        let now = Now { monotonic_ms: 1_000, wall_ms: 1_700_000_000_000 };
+        let mut cache = EntryCache::new(cache_bytes);
+        let key = cache.open();
+        let topic = load(&mut world, &settings, key, now, faults);
+        Owner {
+            world,
+            topic,
+            now,
+            heard: Vec::new(),
+            unload_reason: None,
+            reports: Vec::new(),
+            reads: 0,
+            entries_read: 0,
+            confirm_early: false,
+            settings,
+            faults,
+            cache,
+            key,
+            effects: Vec::new(),
+            appends: VecDeque::new(),
+            unsynced: VecDeque::new(),
+            writes: VecDeque::new(),
+            reading: Vec::new(),
+            ticked_at: 0,
+        }
+    }
+
+    /// Calls the topic and takes note of what it wants.
+    pub(crate) fn call<T>(&mut self, work: impl FnOnce(&mut Topic, &mut Turn<'_>) -> T) -> T {
+        let mut turn = Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects };
+        let result = work(&mut self.topic, &mut turn);
+        for effect in self.effects.drain(..) {
+            match effect {
+                Effect::Append { at, bytes } => self.appends.push_back((at, bytes)),
+                Effect::AppendCursor { tag, at, bytes } => self.writes.push_back(Write::Cursor { tag, at, bytes: bytes.into() }),
+                Effect::CreateLedger { tag, .. } => self.writes.push_back(Write::Create { tag }),
+                Effect::Change { tag, change } => self.writes.push_back(Write::Change { tag, change }),
+                Effect::DeleteLedgers(ledgers) => self.writes.push_back(Write::Delete(ledgers)),
+                Effect::SealLedger(_) => {}
+                Effect::Read { tag, from, last, max_entries, max_bytes } => {
+                    assert_eq!(from.ledger, last.ledger, "a read stays in one ledger");
+                    self.reading.push(Read { tag, from, last, max_entries, max_bytes });
+                }
+                Effect::Unload { reason } => self.unload_reason = Some(reason),
+                Effect::Report { message } => self.reports.push(message),
+                heard => self.heard.push(heard),
+            }
+        }
+        result
+    }
+
+    /// Time passes; the topic is called if it wants to be.
+    pub(crate) fn wait(&mut self, ms: u64) {
+        self.now.monotonic_ms += ms;
+        self.now.wall_ms += ms;
+        self.tick();
+    }
+
+    /// Calls the topic if its deadline has come. Returns whether it had.
+    pub(crate) fn tick(&mut self) -> bool {
+        let due = self.topic.next_deadline().is_some_and(|at| at <= self.now.monotonic_ms);
+        if due {
+            self.ticked_at = self.now.monotonic_ms;
+            self.call(Topic::tick);
+        }
+        due
+    }
+
+    /// Carries out all that was asked for, until nothing is left.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..100_000 {
+            let appended = self.finish_appends(usize::MAX);
+            let written = self.finish_write();
+            let read = self.finish_read(0);
+            if !(appended || written || read || self.tick()) {
+                return;
+            }
+        }
+        panic!("the topic never comes to rest");
+    }
+
+    /// The oldest appends become durable, at most `most`.
+    pub(crate) fn finish_appends(&mut self, most: usize) -> bool {
+        let mut last = None;
+        for _ in 0..most.min(self.appends.len()) {
+            let Some((at, bytes)) = self.appends.pop_front() else { break };
+            last = Some(at);
+            if self.confirm_early {
+                self.unsynced.push_back((at, bytes));
+            } else {
+                self.world.append(at, bytes);
+            }
+        }
+        if let Some(upto) = last {
+            self.call(|topic, turn| topic.appended(turn, upto));
+        }
+        last.is_some()
+    }
+
+    /// With [`Owner::confirm_early`]: stores what was only said to be stored.
+    pub(crate) fn sync(&mut self) {
+        for (at, bytes) in self.unsynced.drain(..) {
+            self.world.append(at, bytes);
+        }
+    }
+
+    /// The oldest append fails, and all after it; `stored` of them reach the disk all the same.
+    pub(crate) fn fail_appends(&mut self, stored: usize) -> bool {
+        let Some(from) = self.appends.front().map(|(at, _)| *at) else { return false };
+        self.sync();
+        for (at, bytes) in std::mem::take(&mut self.appends).into_iter().take(stored) {
+            self.world.append(at, bytes);
+        }
+        self.call(|topic, turn| topic.append_failed(turn, from, &StoreError::Unknown("simulated".to_owned())));
+        true
+    }
+
+    /// The oldest other write is carried out.
+    pub(crate) fn finish_write(&mut self) -> bool {
+        match self.writes.pop_front() {
+            Some(Write::Cursor { tag, at, bytes }) => {
+                self.world.append(at, bytes);
+                self.call(|topic, turn| topic.cursor_appended(turn, tag, Ok(())));
+            }
+            Some(Write::Create { tag }) => {
+                let ledger = self.world.create();
+                self.call(|topic, turn| topic.ledger_created(turn, tag, Ok(ledger)));
+            }
+            Some(Write::Change { tag, change }) => {
+                let outcome = self.world.change(change);
+                self.call(|topic, turn| topic.changed(turn, tag, outcome));
+            }
+            Some(Write::Delete(ledgers)) => self.world.delete(ledgers),
+            None => return false,
+        }
+        true
+    }
+
+    /// The oldest other write fails if it is one that a topic survives: a cursor's state or the creation of a ledger.
+    pub(crate) fn fail_write(&mut self) -> bool {
+        let full = || StoreError::DiskNearlyFull("simulated".to_owned());
+        match self.writes.front() {
+            Some(Write::Cursor { tag, .. }) => {
+                let tag = *tag;
+                self.writes.pop_front();
+                self.call(|topic, turn| topic.cursor_appended(turn, tag, Err(full())));
+            }
+            Some(Write::Create { tag }) => {
+                let tag = *tag;
+                self.writes.pop_front();
+                self.call(|topic, turn| topic.ledger_created(turn, tag, Err(full())));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// One of the reads in flight ends.
+    pub(crate) fn finish_read(&mut self, which: usize) -> bool {
+        let Some(read) = self.take_read(which) else { return false };
+        let entries = self.world.read(read.from, read.last, read.max_entries, read.max_bytes);
+        self.reads += 1;
+        self.entries_read += entries.as_ref().map_or(0, Vec::len);
+        let outcome = ReadOutcome { tag: read.tag, ledger: read.from.ledger, entries };
+        self.call(|topic, turn| topic.read_done(turn, outcome));
+        true
+    }
+
+    /// One of the reads in flight fails.
+    pub(crate) fn fail_read(&mut self, which: usize) -> bool {
+        let Some(read) = self.take_read(which) else { return false };
+        let entries = Err(StoreError::Io("simulated".to_owned()));
+        let outcome = ReadOutcome { tag: read.tag, ledger: read.from.ledger, entries };
+        self.call(|topic, turn| topic.read_done(turn, outcome));
+        true
+    }
+
+    fn take_read(&mut self, which: usize) -> Option<Read> {
+        let count = self.reading.len();
+        (count > 0).then(|| self.reading.remove(which % count))
+    }
+
+    /// Reads in flight.
+    pub(crate) fn reads_open(&self) -> usize {
+        self.reading.len()
+    }
+
+    /// Appends in flight.
+    pub(crate) fn appends_open(&self) -> usize {
+        self.appends.len()
+    }
+
+    /// Lets go of the topic in order and loads it again.
+    pub(crate) fn unload_and_load(&mut self) {
+        self.call(Topic::unload);
+        for _ in 0..10_000 {
+            if self.topic.unloaded() {
+                break;
+            }
+            let moved = self.finish_appends(usize::MAX) | self.finish_write();
+            assert!(moved, "the topic waits for nothing and is not unloaded");
+        }
+        assert!(self.topic.unloaded(), "the topic is never unloaded");
+        while self.finish_write() {}
+        self.sync();
+        self.load();
+    }
+
+    /// The broker dies: what was not carried out never is, except for `stored` appends and `written` other writes.
+    pub(crate) fn crash(&mut self, stored: usize, written: usize) {
+        if self.unsynced.is_empty() {
+            for (at, bytes) in self.appends.drain(..).take(stored) {
+                self.world.append(at, bytes);
+            }
+        }
+        for write in self.writes.drain(..).take(written) {
+            match write {
+                Write::Cursor { at, bytes, .. } => self.world.append(at, bytes),
+                Write::Create { .. } => drop(self.world.create()),
+                Write::Change { change, .. } => drop(self.world.change(change)),
+                Write::Delete(ledgers) => self.world.delete(ledgers),
+            }
+        }
+        self.load();
+    }
+
+    fn load(&mut self) {
+        self.appends.clear();
+        self.unsynced.clear();
+        self.writes.clear();
+        self.reading.clear();
+        self.unload_reason = None;
+        self.cache.close(self.key);
+        self.key = self.cache.open();
+        self.topic = load(&mut self.world, &self.settings, self.key, self.now, self.faults);
+    }
+
+    /// Bytes in the cache.
+    pub(crate) fn cached_bytes(&self) -> usize {
+        self.cache.bytes()
+    }
+
+    /// What clients heard since the last call, answers to requests only.
+    pub(crate) fn replies(&mut self) -> Vec<Reply> {
+        let (replies, others) = std::mem::take(&mut self.heard).into_iter().partition(|effect| matches!(effect, Effect::Reply { .. }));
+        self.heard = others;
+        let reply = |effect| match effect {
+            Effect::Reply { reply, .. } => Some(reply),
+            _ => None,
+        };
+        let replies: Vec<Effect> = replies;
+        replies.into_iter().filter_map(reply).collect()
+    }
+}
+
+fn load(world: &mut World, settings: &TopicSettings, key: CacheKey, now: Now, faults: Faults) -> Topic {
+    let loaded = world.load(settings.ledger, now.wall_ms);
+    let name: TopicName = "persistent://public/default/simulated".parse().expect("a valid name");
+    let mut topic = Topic::new(name, loaded.chain, loaded.version, loaded.cursors, settings.clone(), key, now);
+    topic.inject(faults);
+    topic
+}
