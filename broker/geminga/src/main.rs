@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use clap::Parser;
 use geminga::cli::{Cli, Command, exit, spelt_out};
+use geminga::standalone;
 use geminga::start::{self, StartError};
 use geminga::{consume, produce};
 
@@ -13,7 +14,7 @@ fn main() -> ExitCode {
     let began = Instant::now();
     match Cli::parse_from(spelt_out(std::env::args_os())).into_command() {
         Command::Standalone(flags) => match start::prepare(&flags, began) {
-            Ok(_prepared) => unfinished("run a broker"),
+            Ok(prepared) => standalone::run(prepared),
             Err(error) => refused(&error),
         },
         Command::Config(args) => match start::show_config(&args) {
@@ -28,11 +29,6 @@ fn main() -> ExitCode {
 fn refused(error: &StartError) -> ExitCode {
     eprintln!("geminga: {error}");
     ExitCode::from(error.exit_code())
-}
-
-fn unfinished(what: &str) -> ExitCode {
-    eprintln!("geminga: this build cannot {what}");
-    ExitCode::from(exit::FAILED)
 }
 
 fn print(text: &str) -> ExitCode {
