@@ -59,7 +59,8 @@ async fn read_again(broker: &Broker, run: &Run) -> Audit {
     let mut audit = run.audit.unread(run.plan.kept);
     let client = Client::new(broker.url(), Options::without_reconnect()).expect("a URL");
     for topic in 0..run.plan.kept {
-        let reader = client.consumer(&format!("topic-{topic}"), ConsumerOptions::reader(Start::Earliest));
+        let name = format!("topic-{topic}");
+        let reader = client.consumer(&name, ConsumerOptions::reader(Start::Earliest));
         let reader = soon("a reader", reader).await.expect("a reader");
         let last = soon("an answer", reader.last_message()).await.expect("the last message").id;
         loop {
