@@ -68,6 +68,7 @@ struct Page {
 #[derive(Clone, Debug, Default)]
 pub struct Audit {
     pages: Vec<Page>,
+    missing: u64,
 }
 
 /// What the books say.
@@ -104,7 +105,7 @@ impl Audit {
     /// Empty books for this many topics.
     #[must_use]
     pub fn new(topics: usize) -> Self {
-        Self { pages: vec![Page::default(); topics] }
+        Self { pages: vec![Page::default(); topics], missing: 0 }
     }
 
     /// The sequence the topic's next message must have.
@@ -121,7 +122,27 @@ impl Audit {
 
     /// Its receipt has come.
     pub fn acked(&mut self, topic: usize, sequence: u64) {
-        self.pages[topic].sent[usize::try_from(sequence).expect("fits")].acked = true;
+        let sent = &mut self.pages[topic].sent[usize::try_from(sequence).expect("fits")];
+        self.missing += u64::from(sent.seen == 0 && !sent.acked);
+        sent.acked = true;
+    }
+
+    /// The same books for a second reading of the first so many topics: what was sent and acknowledged, and nothing seen so far.
+    #[must_use]
+    pub fn unread(&self, topics: usize) -> Self {
+        let mut pages: Vec<_> = self.pages.iter().take(topics).cloned().collect();
+        for page in &mut pages {
+            page.sent.iter_mut().for_each(|sent| sent.seen = 0);
+            *page = Page { sent: std::mem::take(&mut page.sent), ..Page::default() };
+        }
+        let missing = pages.iter().flat_map(|page| &page.sent).filter(|sent| sent.acked).count() as u64;
+        Self { pages, missing }
+    }
+
+    /// Messages that have a receipt and have not come back so far.
+    #[must_use]
+    pub fn missing(&self) -> u64 {
+        self.missing
     }
 
     /// A payload has come back on this topic.
@@ -135,6 +156,7 @@ impl Audit {
         };
         sent.seen += 1;
         if sent.seen == 1 {
+            self.missing -= u64::from(sent.acked);
             page.reordered += u64::from(sequence < page.next);
             page.next = page.next.max(sequence + 1);
         }
@@ -182,9 +204,18 @@ mod tests {
 
     #[test]
     fn a_missing_acknowledged_message_is_lost() {
-        let verdict = books(4, &[0, 1, 3]).verdict();
-        assert_eq!(verdict.lost, 1);
+        let audit = books(4, &[0, 1, 3]);
+        let verdict = audit.verdict();
+        assert_eq!((verdict.lost, audit.missing()), (1, 1));
         assert!(!verdict.is_clean());
+    }
+
+    #[test]
+    fn a_second_reading_begins_with_everything_missing() {
+        let mut again = books(3, &[0, 2, 1, 7]).unread(1);
+        assert_eq!((again.missing(), again.verdict()), (3, Verdict { acked: 3, lost: 3, ..Verdict::default() }));
+        (0..3).for_each(|sequence| again.seen(0, &payload(0, sequence, 128)));
+        assert!(again.missing() == 0 && again.verdict().is_clean());
     }
 
     #[test]

@@ -5,10 +5,13 @@
 pub mod banner;
 pub mod cli;
 pub mod config;
+pub mod consume;
 pub mod data_dir;
 pub mod endpoints;
 pub mod floors;
 pub mod logging;
+pub mod produce;
 pub mod signals;
 pub mod standalone;
 pub mod start;
+mod terminal;

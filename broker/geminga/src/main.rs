@@ -8,6 +8,7 @@ use clap::Parser;
 use geminga::cli::{Cli, Command, exit, spelt_out};
 use geminga::standalone;
 use geminga::start::{self, StartError};
+use geminga::{consume, produce};
 
 fn main() -> ExitCode {
     let began = Instant::now();
@@ -20,19 +21,14 @@ fn main() -> ExitCode {
             Ok(text) => print(&text),
             Err(error) => refused(&error),
         },
-        Command::Produce(_args) => unfinished("produce"),
-        Command::Consume(_args) => unfinished("consume"),
+        Command::Produce(args) => produce::run(&args),
+        Command::Consume(args) => consume::run(&args),
     }
 }
 
 fn refused(error: &StartError) -> ExitCode {
     eprintln!("geminga: {error}");
     ExitCode::from(error.exit_code())
-}
-
-fn unfinished(what: &str) -> ExitCode {
-    eprintln!("geminga: this build cannot {what}");
-    ExitCode::from(exit::FAILED)
 }
 
 fn print(text: &str) -> ExitCode {
