@@ -95,7 +95,8 @@ async fn carry_out(site: &Arc<Site>, request: Request<Incoming>) -> Result<Reply
         Ok(Err(error)) => return Err(Refusal::bad_request(format!("The body did not arrive: {error}"))),
         Err(_) => return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time")),
     };
-    let call = Call { site: site.clone(), params, query: Query::parse(head.uri.query().unwrap_or_default()), body };
+    let query = Query::parse(head.uri.query().unwrap_or_default());
+    let call = Call { site: site.clone(), params, query, headers: head.headers, body };
     match timeout(site.options.request_timeout, (route.handler)(call)).await {
         Ok(result) => result,
         Err(_) => Err(Refusal::busy("the request took too long")),

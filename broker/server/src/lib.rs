@@ -39,3 +39,4 @@ pub use metrics::{ServerStats, WorkerStats};
 pub use settings::{Listen, ServerSettings};
 pub use shared::HttpService;
 pub use start::{Bound, Server, bind};
+pub use topic::stats;
