@@ -91,7 +91,9 @@ async fn carry_out(site: &Arc<Site>, request: Request<Incoming>) -> Result<Reply
     let limited = Limited::new(body, site.options.max_body_bytes);
     let body = match timeout(site.options.body_timeout, limited.collect()).await {
         Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => return Err(Refusal::body_too_large(site.options.max_body_bytes)),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+            return Err(Refusal::body_too_large(site.options.max_body_bytes));
+        }
         Ok(Err(error)) => return Err(Refusal::bad_request(format!("The body did not arrive: {error}"))),
         Err(_) => return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time")),
     };

@@ -65,7 +65,10 @@ mod tests {
             listeners: vec![outside],
         };
         let plain = addresses(&endpoints, None).unwrap();
-        assert_eq!((plain.broker_url, plain.broker_url_tls, plain.native_url), ("pulsar://h:6650", "pulsar+ssl://h:6651", "pulsar://h:6650"));
+        assert_eq!(
+            (plain.broker_url, plain.broker_url_tls, plain.native_url),
+            ("pulsar://h:6650", "pulsar+ssl://h:6651", "pulsar://h:6650")
+        );
         let named = addresses(&endpoints, Some("outside")).unwrap();
         assert_eq!((named.broker_url, named.broker_url_tls, named.native_url), ("pulsar://o:1", "", "pulsar://o:1"));
         assert_eq!(addresses(&endpoints, Some("nowhere")).unwrap_err().status.as_u16(), 400);

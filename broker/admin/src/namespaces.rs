@@ -28,7 +28,8 @@ pub(crate) async fn create(call: Call) -> Result<Reply, Refusal> {
     let body = call.body.trim_ascii();
     let mut policies = if body.is_empty() { Policies::new() } else { Policies::from_json(body).map_err(Refusal::policy)? };
     if let Some(count) = call.query.get("bundles") {
-        let count = count.parse().map_err(|_| Refusal::precondition(format!("The number of bundles must be a whole number, not {count:?}")))?;
+        let count =
+            count.parse().map_err(|_| Refusal::precondition(format!("The number of bundles must be a whole number, not {count:?}")))?;
         let bundles = Bundles::even(count).map_err(|error| Refusal::precondition(error.to_string()))?;
         policies.set("bundles", bundles).map_err(Refusal::policy)?;
     }

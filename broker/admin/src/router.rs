@@ -117,9 +117,12 @@ fn params(row: &Row, raw: &[&str]) -> Result<Params, Refusal> {
 }
 
 fn not_there(method: &Method, path: &str) -> Refusal {
-    let in_pulsar = ["/admin/", "/lookup/", "/ws/"].iter().any(|prefix| format!("/{}/", split(path).collect::<Vec<_>>().join("/")).starts_with(prefix));
+    let in_pulsar =
+        ["/admin/", "/lookup/", "/ws/"].iter().any(|prefix| format!("/{}/", split(path).collect::<Vec<_>>().join("/")).starts_with(prefix));
     if in_pulsar {
-        Refusal::not_found(format!("{method} {path} is not there: either no such path exists, or this version of Geminga does not serve it yet"))
+        Refusal::not_found(format!(
+            "{method} {path} is not there: either no such path exists, or this version of Geminga does not serve it yet"
+        ))
     } else {
         Refusal::not_found(format!("There is nothing at {path}"))
     }
@@ -175,7 +178,10 @@ mod tests {
         assert_eq!(found("/admin/v2/brokers/standalone").0, "/admin/v2/brokers/{cluster}");
         assert_eq!(found("/admin/v2/persistent/t/n/partitioned").0, "/admin/v2/{domain}/{tenant}/{namespace}/partitioned");
         // A topic may be called like a literal that serves other methods.
-        assert_eq!(find(&Method::PUT, "/admin/v2/persistent/t/n/partitioned").unwrap().0, "/admin/v2/{domain}/{tenant}/{namespace}/{topic}");
+        assert_eq!(
+            find(&Method::PUT, "/admin/v2/persistent/t/n/partitioned").unwrap().0,
+            "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
+        );
     }
 
     #[test]

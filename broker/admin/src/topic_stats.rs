@@ -46,7 +46,9 @@ pub(crate) async fn internal(call: Call) -> Result<Reply, Refusal> {
 pub(crate) async fn last_message_id(call: Call) -> Result<Reply, Refusal> {
     let topic = call.topic()?;
     if call.handle().partitions(topic.clone()).await?.is_some() {
-        return Err(Refusal::not_allowed("GetLastMessageId on a partitioned topic is not allowed, please try do it on specific topic partition"));
+        return Err(Refusal::not_allowed(
+            "GetLastMessageId on a partitioned topic is not allowed, please try do it on specific topic partition",
+        ));
     }
     let partition_index = topic.partition_index().and_then(|n| i32::try_from(n).ok()).unwrap_or(-1);
     let stats = call.handle().topic_stats(topic).await?;

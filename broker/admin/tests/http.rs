@@ -1,6 +1,5 @@
 //! The HTTP side of a whole server in this process, its stores in memory: what tools ask, byte by byte, and what happens to
 //! peers that ask badly.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
