@@ -13,7 +13,7 @@ pub(crate) struct World {
     next_ledger: i64,
     list: (Vec<u8>, i64),
     cursors: BTreeMap<String, (Vec<u8>, i64)>,
-    /// Entries of data ledgers that were deleted.
+    /// Ledgers that the topic had deleted.
     pub(crate) deleted: Vec<LedgerId>,
 }
 
@@ -125,8 +125,9 @@ impl World {
         let fresh = self.create();
         let mut chain = ManagedLedger::recover(stored, sealed, fresh, limits, wall_ms);
         self.list = (ManagedLedger::encode_list(&chain.list()), self.list.1 + 1);
-        let dropped = chain.take_dropped();
-        self.delete(dropped);
+        for empty in chain.take_dropped() {
+            self.ledgers.remove(&empty);
+        }
         let cursors = self.cursors.iter().map(|(name, (bytes, version))| self.load_cursor(name, bytes, *version)).collect();
         Loaded { chain, version: self.list.1, cursors }
     }

@@ -41,7 +41,7 @@ Exit codes:
 
 /// A message broker that speaks Apache Pulsar's protocol.
 #[derive(Debug, Parser)]
-#[command(name = "geminga", version, about, after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
+#[command(name = "geminga", version, after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 pub struct Cli {
     /// What to do; a broker is run when nothing is said.
     #[command(subcommand)]

@@ -164,6 +164,10 @@ pub fn wipe(path: &Path) -> Result<(), DataDirError> {
 }
 
 fn take(path: &Path) -> Result<File, DataDirError> {
+    // Not even a lock is left in somebody else's directory.
+    if path.exists() && read_format(path)?.is_none() {
+        refuse_foreign(path)?;
+    }
     fs::create_dir_all(path).map_err(failed("cannot create the data directory", path))?;
     let file = path.join(LOCK_FILE);
     let mut lock =
@@ -331,8 +335,7 @@ mod tests {
         fs::write(parent.path().join("letter.txt"), "dear").expect("written");
         assert!(refusal(parent.path()).contains("letter.txt"));
         assert!(wipe(parent.path()).expect_err("refused").to_string().contains("letter.txt"));
-        assert!(parent.path().join("letter.txt").exists());
-        assert!(!parent.path().join(FORMAT_FILE).exists());
+        assert_eq!(entries(parent.path()).expect("listed"), ["letter.txt"]);
     }
 
     #[test]

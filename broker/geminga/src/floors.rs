@@ -21,6 +21,9 @@ use crate::data_dir::DataDir;
 /// A consumer that seeks comes back after its back-off; until then a reader's cursor must be kept for it.
 const NON_DURABLE_GRACE: Duration = Duration::from_secs(30);
 
+/// A hundred years: far enough, and no sum with it overflows.
+const NEVER_MS: u64 = 100 * 365 * 86_400_000;
+
 /// The event loops and what they serve.
 ///
 /// # Errors
@@ -83,7 +86,7 @@ fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
         cursor_ledger_max_entries: ledgers.cursor_max_entries.get(),
         batch_index_ack: topics.batch_index_acks,
         non_durable_grace_ms: millis(NON_DURABLE_GRACE),
-        retention_check_ms: millis(topics.retention_check),
+        retention_check_ms: topics.retention_check.map_or(NEVER_MS, millis),
         auto_subscription: topics.auto_subscription,
         // The epoch counts the starts on the data directory, so a name is never made twice.
         producer_name_prefix: format!("{}-{}", config.network.cluster_name, data.epoch),

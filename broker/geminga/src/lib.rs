@@ -7,5 +7,8 @@ pub mod cli;
 pub mod config;
 pub mod data_dir;
 pub mod endpoints;
+pub mod floors;
 pub mod logging;
+pub mod signals;
+pub mod standalone;
 pub mod start;

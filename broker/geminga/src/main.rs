@@ -6,13 +6,14 @@ use std::time::Instant;
 
 use clap::Parser;
 use geminga::cli::{Cli, Command, exit, spelt_out};
+use geminga::standalone;
 use geminga::start::{self, StartError};
 
 fn main() -> ExitCode {
     let began = Instant::now();
     match Cli::parse_from(spelt_out(std::env::args_os())).into_command() {
         Command::Standalone(flags) => match start::prepare(&flags, began) {
-            Ok(_prepared) => unfinished("run a broker"),
+            Ok(prepared) => standalone::run(prepared),
             Err(error) => refused(&error),
         },
         Command::Config(args) => match start::show_config(&args) {

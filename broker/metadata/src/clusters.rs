@@ -77,14 +77,14 @@ pub fn get(store: &dyn MetadataStore, name: &str) -> Result<(Cluster, i64), Clus
     document::read(store, &paths::cluster(name))?.ok_or_else(|| ClusterError::NotFound(name.to_owned()))
 }
 
-/// Replaces a cluster.
+/// Replaces a cluster, whatever its node holds.
 pub fn update(store: &dyn MetadataStore, name: &str, cluster: &Cluster) -> Result<(), ClusterError> {
-    get(store, name)?;
-    match store.commit(Transaction::new().check(paths::cluster(name), Expected::Any).put(
-        paths::cluster(name),
-        document::bytes(cluster),
-        Expected::Any,
-    )) {
+    if !component::is_entity_name(name) {
+        return Err(ClusterError::NotFound(name.to_owned()));
+    }
+    let path = paths::cluster(name);
+    let replace = Transaction::new().check(path.as_str(), Expected::Any).put(path, document::bytes(cluster), Expected::Any);
+    match store.commit(replace) {
         Ok(_) => Ok(()),
         Err(MetadataError::Rejected(Rejected::NotFound { .. })) => Err(ClusterError::NotFound(name.to_owned())),
         Err(error) => Err(error.into()),

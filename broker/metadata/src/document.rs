@@ -42,9 +42,9 @@ pub(crate) fn read<T: DeserializeOwned>(store: &dyn MetadataStore, path: &str) -
     Ok(Some((document, found.version)))
 }
 
-/// The bytes of a document. Ours have only text for keys, so there is nothing that could fail.
+/// The bytes of a document.
 pub(crate) fn bytes<T: Serialize>(document: &T) -> Vec<u8> {
-    serde_json::to_vec(document).unwrap_or_default()
+    serde_json::to_vec(document).expect("a document's keys are text, so its JSON cannot fail")
 }
 
 /// Reads, changes and replaces the document until nobody was faster; `change` may so be called several times.

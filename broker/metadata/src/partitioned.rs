@@ -75,10 +75,7 @@ pub fn create(store: &dyn MetadataStore, topic: TopicPath<'_>, document: &Partit
             .check(topic.namespace.policies(), Expected::Any)
             .check(topic.managed_ledger(), Expected::Absent)
             .put(topic.partitioned(), document::bytes(document), Expected::Absent);
-        let refused = match store.commit(with_partitions(store, transaction, topic, document.partitions)?) {
-            Ok(_) => return Ok(()),
-            Err(refused) => refused,
-        };
+        let Err(refused) = store.commit(with_partitions(store, transaction, topic, document.partitions)?) else { return Ok(()) };
         if !partition_appeared(topic, &refused) {
             return Err(explain(topic, refused));
         }

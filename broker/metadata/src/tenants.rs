@@ -102,10 +102,8 @@ fn write(store: &dyn MetadataStore, name: &str, tenant: &Tenant, expected: Expec
         }
         transaction = transaction.check(paths::cluster(cluster), Expected::Any);
     }
-    let refused = match store.commit(transaction.put(paths::tenant(name), document::bytes(tenant), expected)) {
-        Ok(_) => return Ok(()),
-        Err(refused) => refused,
-    };
+    let put = transaction.put(paths::tenant(name), document::bytes(tenant), expected);
+    let Err(refused) = store.commit(put) else { return Ok(()) };
     Err(match refused {
         MetadataError::Rejected(Rejected::Exists { .. }) => TenantError::Exists(name.to_owned()),
         MetadataError::Rejected(Rejected::NotFound { path }) => match paths::Place::parse(&path) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Config;
-use super::forms::ByteSize;
+use super::amounts::ByteSize;
 use super::listeners::BindAddress;
 use super::problem::Problem;
 use super::sources::Choice;

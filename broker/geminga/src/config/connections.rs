@@ -3,7 +3,8 @@
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::time::Duration;
 
-use super::forms::{ByteSize, LimitOrOff, Number, bytes, milliseconds, seconds};
+use super::amounts::{ByteSize, bytes, milliseconds, seconds};
+use super::forms::{LimitOrOff, Number};
 use super::machine::{default_io_threads, processors};
 use super::table::settings;
 

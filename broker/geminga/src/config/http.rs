@@ -2,7 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use super::forms::{ByteSize, Number, SizeOr, SizeUnit, bytes};
+use super::amounts::{ByteSize, SizeOr, SizeUnit, bytes};
+use super::forms::Number;
 use super::table::settings;
 
 settings! {

@@ -1,9 +1,8 @@
 //! Pulsar's keys that are known and not acted on yet: they are checked, kept and shown, so that a file written for Pulsar
 //! loads and a wrong value is found on the day it is written.
 
-use super::forms::{
-    Check, Flag, Form, LimitOrOff, List, Number, OneOf, SizeOr, SizeUnit, Text, TimeOrOff, TimeUnit, milliseconds, minutes, seconds,
-};
+use super::amounts::{SizeOr, SizeUnit, TimeOrOff, TimeUnit, milliseconds, minutes, seconds};
+use super::forms::{Check, Flag, Form, LimitOrOff, List, Number, OneOf, Text};
 
 /// What is done with a key of Pulsar's that Geminga does not act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

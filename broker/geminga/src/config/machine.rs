@@ -4,7 +4,7 @@ use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
 
-use super::forms::ByteSize;
+use super::amounts::ByteSize;
 
 /// Processors this process may use; respects affinity and the quota of its control group. At least 1.
 pub fn processors() -> NonZeroUsize {

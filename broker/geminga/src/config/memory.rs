@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::forms::{ByteSize, MemoryPart, mebibytes};
+use super::amounts::{ByteSize, MemoryPart, mebibytes};
 use super::machine::memory_limit;
 use super::problem::Problem;
 use super::sources::Choice;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+pub mod amounts;
 pub mod connections;
 pub mod forms;
 pub mod http;
@@ -25,8 +26,8 @@ pub mod upkeep;
 mod checks;
 mod table;
 
+pub use amounts::ByteSize;
 pub use connections::Connections;
-pub use forms::ByteSize;
 pub use http::Http;
 pub use known::Verdict;
 pub use loaded::{Effective, Loaded, Unknown};

@@ -4,7 +4,8 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::forms::{ByteSize, FilePath, Flag, Number, OneOf, TimeOrOff, TimeUnit, bytes, mebibytes, minutes, seconds};
+use super::amounts::{ByteSize, TimeOrOff, TimeUnit, bytes, mebibytes, minutes, seconds};
+use super::forms::{FilePath, Flag, Number, OneOf};
 use super::table::settings;
 
 /// The checksum of stored entries.

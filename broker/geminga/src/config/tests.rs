@@ -1,6 +1,6 @@
 //! What loading promises as a whole.
 
-use super::forms::ByteSize;
+use super::amounts::ByteSize;
 use super::listeners::BindAddress;
 use super::sources::{File, Sources};
 use super::*;

@@ -3,7 +3,8 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::forms::{ByteSize, Flag, LimitOrOff, Number, OneOf, SizeOr, SizeUnit, TimeOrForEver, TimeOrOff, TimeUnit, bytes};
+use super::amounts::{ByteSize, SizeOr, SizeUnit, TimeOrForEver, TimeOrOff, TimeUnit, bytes};
+use super::forms::{Flag, LimitOrOff, Number, OneOf};
 use super::table::settings;
 
 /// What a topic becomes that is created by its first producer or consumer.

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::forms::{OptionalPath, milliseconds, seconds};
+use super::amounts::{milliseconds, seconds};
+use super::forms::OptionalPath;
 use super::table::settings;
 
 settings! {

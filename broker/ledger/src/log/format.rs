@@ -391,6 +391,9 @@ pub(crate) struct Trailer {
     pub(crate) directory_at: u64,
     pub(crate) directory_len: u32,
     pub(crate) directory_crc: u32,
+    /// Over the parts, which lie between the blocks and the directory. Only looked at while they may be torn: each part has
+    /// a checksum of its own.
+    pub(crate) parts_crc: u32,
 }
 
 impl Trailer {
@@ -403,6 +406,7 @@ impl Trailer {
         out.extend_from_slice(&self.directory_at.to_le_bytes());
         out.extend_from_slice(&self.directory_len.to_le_bytes());
         out.extend_from_slice(&self.directory_crc.to_le_bytes());
+        out.extend_from_slice(&self.parts_crc.to_le_bytes());
         out.resize(TRAILER - 4, 0);
         let crc = stamp.crc(&out);
         out.extend_from_slice(&crc.to_le_bytes());
@@ -424,7 +428,13 @@ impl Trailer {
         if fields.u64()? != stamp.generation {
             return None;
         }
-        Some(Trailer { end: fields.u64()?, directory_at: fields.u64()?, directory_len: fields.u32()?, directory_crc: fields.u32()? })
+        Some(Trailer {
+            end: fields.u64()?,
+            directory_at: fields.u64()?,
+            directory_len: fields.u32()?,
+            directory_crc: fields.u32()?,
+            parts_crc: fields.u32()?,
+        })
     }
 }
 

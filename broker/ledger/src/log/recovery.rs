@@ -139,7 +139,7 @@ impl Recovery<'_> {
 
     fn read_segment(&mut self, header: SegmentHeader, segment: Arc<Segment>, next: Option<&SegmentHeader>) -> Result<Found, OpenError> {
         let path = self.path_of(header.generation);
-        if let Some((end, directory)) = read_footer(&segment).map_err(failed("reading", &path))? {
+        if let Some((end, directory)) = read_footer(&segment, next.is_none()).map_err(failed("reading", &path))? {
             let content = Content::of(directory, header.generation);
             return Ok(Found { header, segment, content, full: true, end, last_group: None });
         }
@@ -527,8 +527,9 @@ impl Seen {
     }
 }
 
-/// The directory of a segment, if it has a footer that passes.
-fn read_footer(segment: &Segment) -> io::Result<Option<(u64, Directory)>> {
+/// The directory of a segment, if it has a footer that passes. The newest one's may be torn: nothing proves yet that its sync
+/// came back, so its parts are checked as well.
+fn read_footer(segment: &Segment, newest: bool) -> io::Result<Option<(u64, Directory)>> {
     let stamp = segment.stamp();
     let trailer = read(segment.file(), segment.len().saturating_sub(TRAILER as u64), TRAILER as u64)?;
     let Some(trailer) = Trailer::decode(&trailer, stamp) else { return Ok(None) };
@@ -538,6 +539,12 @@ fn read_footer(segment: &Segment) -> io::Result<Option<(u64, Directory)>> {
     let bytes = read(segment.file(), trailer.directory_at, u64::from(trailer.directory_len))?;
     if stamp.crc(&bytes) != trailer.directory_crc {
         return Ok(None);
+    }
+    if newest {
+        let parts = read(segment.file(), trailer.end, trailer.directory_at.saturating_sub(trailer.end).min(segment.len()))?;
+        if stamp.crc(&parts) != trailer.parts_crc {
+            return Ok(None);
+        }
     }
     Ok(Directory::decode(&bytes).map(|directory| (trailer.end, directory)))
 }

@@ -78,6 +78,7 @@ impl Footer {
             directory_at: end + self.parts.len() as u64,
             directory_len: u32::try_from(encoded.len()).map_err(|_| too_far())?,
             directory_crc: stamp.crc(&encoded),
+            parts_crc: stamp.crc(&self.parts),
         };
         self.parts.extend_from_slice(&encoded);
         Ok((self.parts, trailer, self.directory))

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub(crate) mod life;
+
 use std::sync::mpsc;
 
 use geminga_ledger::{
@@ -78,7 +80,9 @@ pub(crate) fn block(entries: &[(LedgerId, i64, &[u8])]) -> Block {
 pub(crate) fn bytes_of(ledger: LedgerId, entry: i64) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed((ledger.0 as u64) << 32 | entry as u64);
     let len = random.usize(0..200);
-    (0..len).map(|_| random.u8(..)).collect()
+    let mut bytes = vec![0; len];
+    random.fill(&mut bytes);
+    bytes
 }
 
 /// Appends entries `from..to`, some per block.

@@ -11,8 +11,10 @@ use super::EmbeddedOptions;
 use crate::OpenError;
 
 pub(super) fn open(path: &Path, options: EmbeddedOptions) -> Result<Database, OpenError> {
-    if !path.try_exists().map_err(|error| io_error(path, error))? {
-        create(path)?;
+    if !path.try_exists().map_err(|error| io_error(path, error))?
+        && let Some(database) = create(path, options)?
+    {
+        return Ok(database);
     }
     let database = builder(options).open(path).map_err(|error| explain(path, error))?;
     remove_stillborn(path).map_err(|error| io_error(path, error))?;
@@ -25,20 +27,26 @@ fn builder(options: EmbeddedOptions) -> Builder {
     builder
 }
 
-// Under another name until it is whole: killed half way, it must not leave a file that every later start refuses. The link
-// fails when another process was faster; then its file is the one, and whoever locks it first has it.
-fn create(path: &Path) -> Result<(), OpenError> {
+// Under another name until it is whole: killed half way, it must not leave a file that every later start refuses.
+// The lock goes with the file, whatever its name. None when another process was faster.
+fn create(path: &Path, options: EmbeddedOptions) -> Result<Option<Database>, OpenError> {
+    let failed = |error| io_error(path, error);
     let young = young_name(path);
-    remove_if_there(&young).map_err(|error| io_error(path, error))?;
-    let created = Database::create(&young).map_err(|error| explain(path, error))?;
-    drop(created);
-    let linked = match fs::hard_link(&young, path) {
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        // File systems without links; nothing better than a rename is left.
-        Err(_) => fs::rename(&young, path),
-        Ok(()) => Ok(()),
-    };
-    linked.and_then(|()| remove_if_there(&young)).and_then(|()| sync_directory(path)).map_err(|error| io_error(path, error))
+    remove_if_there(&young).map_err(failed)?;
+    let database = builder(options).create(&young).map_err(|error| explain(path, error))?;
+    match fs::hard_link(&young, path) {
+        Ok(()) => remove_if_there(&young).map_err(failed)?,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            drop(database);
+            remove_if_there(&young).map_err(failed)?;
+            return Ok(None);
+        }
+        // A file system without links: nothing better than a rename is left.
+        Err(_) => fs::rename(&young, path).map_err(failed)?,
+    }
+    sync_directory(path).map_err(failed)?;
+    remove_stillborn(path).map_err(failed)?;
+    Ok(Some(database))
 }
 
 fn young_name(path: &Path) -> PathBuf {

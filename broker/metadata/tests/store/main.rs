@@ -3,6 +3,7 @@
 mod conformance;
 mod crash;
 mod file;
+mod random;
 mod rooms;
 
 extern crate geminga_metadata as metadata;

@@ -273,7 +273,8 @@ fn partitions_are_topics_and_only_grow() {
     assert_eq!(partitioned::list(&store, DEFAULT, Domain::Persistent).unwrap(), ["p"]);
     let name = || "persistent://public/default/p".to_owned();
     assert_eq!(partitioned::create(&store, topic("p"), &three), Err(PartitionedError::Exists(name())));
-    assert_eq!(partitioned::create(&store, topic("p-partition-1"), &three).map_err(|error| error.to_string()).is_err(), true);
+    let taken = "persistent://public/default/p-partition-1".to_owned();
+    assert_eq!(partitioned::create(&store, topic("p-partition-1"), &three), Err(PartitionedError::Exists(taken)));
     assert_eq!(partitioned::create(&store, topic("q"), &PartitionedTopic::default()), Err(PartitionedError::NoPartitions));
     assert_eq!(partitioned::grow(&store, topic("p"), 2), Err(PartitionedError::Fewer { now: 3, asked: 2 }));
     partitioned::grow(&store, topic("p"), 5).unwrap();

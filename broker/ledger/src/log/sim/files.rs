@@ -311,7 +311,7 @@ impl LogFile for SimFile {
         if disk.refuse_writes {
             return Err(ErrorKind::StorageFull.into());
         }
-        let bytes: Vec<u8> = parts.iter().flat_map(|part| part.iter().copied()).collect();
+        let bytes: Vec<u8> = parts.iter().map(|part| &**part).collect::<Vec<&[u8]>>().concat();
         let (at, len) = (usize::try_from(offset).unwrap_or(usize::MAX), bytes.len());
         let file = &mut disk.files[self.id];
         put(&mut file.current, at, &bytes);

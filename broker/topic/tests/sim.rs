@@ -1,0 +1,78 @@
+//! One topic, many seeds: nothing acknowledged is lost, permits are conserved, everything comes in order, nobody is stuck.
+//! `SIM_SEED` plays one seed, `SIM_SEEDS` that many.
+
+extern crate geminga_topic as topic;
+
+#[path = "../../../tests/sim/mod.rs"]
+#[allow(dead_code, reason = "shared with the tests of behaviour")]
+mod sim;
+
+use sim::play::{Script, Tally, play};
+use topic::faults::Faults;
+
+const STEPS: usize = 400;
+
+fn from_environment(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Plays the seeds until one fails.
+fn first_violation(script: Script, seeds: u64) -> Option<String> {
+    (0..seeds).find_map(|seed| play(seed, script).err())
+}
+
+#[test]
+fn every_promise_holds_for_every_seed() {
+    let script = Script { steps: STEPS, ..Script::default() };
+    if let Some(seed) = from_environment("SIM_SEED") {
+        play(seed, script).unwrap_or_else(|violation| panic!("{violation}"));
+        return;
+    }
+    let mut total = Tally::default();
+    for seed in 0..from_environment("SIM_SEEDS").unwrap_or(1_000) {
+        let tally = play(seed, script).unwrap_or_else(|violation| panic!("{violation}"));
+        total.acknowledged += tally.acknowledged;
+        total.delivered += tally.delivered;
+        total.redelivered += tally.redelivered;
+        total.crashes += tally.crashes;
+        total.unloads += tally.unloads;
+        total.seeks += tally.seeks;
+    }
+    eprintln!("{total:?}");
+    let enough = total.acknowledged > 1_000 && total.redelivered > 1_000 && total.crashes > 100 && total.unloads > 100 && total.seeks > 100;
+    assert!(enough, "a simulation in which nothing happens proves nothing: {total:?}");
+}
+
+#[test]
+fn permits_counted_per_entry_are_noticed() {
+    let faults = Faults { permits_per_entry: true, ..Faults::default() };
+    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 20).expect("noticed");
+    assert!(violation.contains("permits"), "{violation}");
+}
+
+#[test]
+fn a_receipt_with_the_highest_sequence_id_is_noticed() {
+    let faults = Faults { highest_id_in_receipt: true, ..Faults::default() };
+    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 20).expect("noticed");
+    assert!(violation.contains("receipt"), "{violation}");
+}
+
+#[test]
+fn a_redelivery_count_that_is_not_raised_on_close_is_noticed() {
+    let faults = Faults { count_not_raised_on_close: true, ..Faults::default() };
+    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 20).expect("noticed");
+    assert!(violation.contains("came with count"), "{violation}");
+}
+
+#[test]
+fn a_receipt_before_the_entry_is_durable_is_noticed() {
+    let violation = first_violation(Script { confirm_early: true, steps: STEPS, ..Script::default() }, 50).expect("noticed");
+    assert!(violation.contains("lost") || violation.contains("missing"), "{violation}");
+}
+
+#[test]
+fn one_seed_is_always_the_same_play() {
+    let script = Script { steps: STEPS, ..Script::default() };
+    let first = format!("{:?}", play(7, script));
+    assert_eq!(first, format!("{:?}", play(7, script)));
+}

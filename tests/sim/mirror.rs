@@ -1,0 +1,257 @@
+//! What a subscription may be sent and must have been sent, kept from what its clients saw.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ledger::{AckSet, Position};
+use topic::SubscriptionKind;
+
+use super::producer::Acknowledged;
+
+/// Which of the simulated consumers.
+pub(crate) type Index = usize;
+
+/// One delivery.
+pub(crate) struct Delivery {
+    /// To whom.
+    pub(crate) to: Index,
+    /// The entry.
+    pub(crate) at: Position,
+    /// Its messages.
+    pub(crate) messages: u32,
+    /// How often it was delivered before, as told.
+    pub(crate) redeliveries: u32,
+    /// What is left of a batch, as told.
+    pub(crate) left: Option<AckSet>,
+}
+
+/// A subscription as its clients know it.
+pub(crate) struct Mirror {
+    kind: SubscriptionKind,
+    /// Whether it holds back trimming.
+    durable: bool,
+    /// Whatever lies below need not come.
+    floor: Position,
+    /// Every entry that came.
+    delivered: BTreeSet<Position>,
+    /// Every entry that was acked as a whole.
+    acked: BTreeSet<Position>,
+    /// Those whose ack must not be forgotten, as no crash came since.
+    kept: BTreeSet<Position>,
+    /// What is left of batches that were partly acked since the last crash.
+    partial: BTreeMap<Position, Vec<u64>>,
+    /// Who holds what.
+    held: BTreeMap<Position, Held>,
+    /// Given back, with the count it must come again with.
+    waiting: BTreeMap<Position, u32>,
+    /// The newest entry that came for the first time since the cursor was last moved.
+    last: Option<Position>,
+}
+
+#[derive(Clone, Copy)]
+struct Held {
+    by: Index,
+    messages: u32,
+    redeliveries: u32,
+}
+
+impl Mirror {
+    /// A subscription that begins at `floor`.
+    pub(crate) fn new(kind: SubscriptionKind, durable: bool, floor: Position) -> Mirror {
+        Mirror {
+            kind,
+            durable,
+            floor,
+            delivered: BTreeSet::new(),
+            acked: BTreeSet::new(),
+            kept: BTreeSet::new(),
+            partial: BTreeMap::new(),
+            held: BTreeMap::new(),
+            waiting: BTreeMap::new(),
+            last: None,
+        }
+    }
+
+    /// Whether its consumers share the entries.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.kind == SubscriptionKind::Shared
+    }
+
+    /// Entries that consumers hold.
+    pub(crate) fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// What a consumer holds, with messages that are not acked.
+    pub(crate) fn held_by(&self, by: Index) -> Vec<Position> {
+        self.held.iter().filter(|(_, held)| held.by == by).map(|(at, _)| *at).collect()
+    }
+
+    /// All entries held, by anybody.
+    pub(crate) fn all_held(&self) -> Vec<Position> {
+        self.held.keys().copied().collect()
+    }
+
+    /// Messages a consumer holds.
+    pub(crate) fn unacked(&self, by: Index) -> u64 {
+        self.held.iter().filter(|(_, held)| held.by == by).map(|(at, held)| u64::from(self.left_of(*at, held.messages))).sum()
+    }
+
+    /// Messages of an entry that is held.
+    pub(crate) fn messages(&self, at: Position) -> u32 {
+        self.held.get(&at).map_or(1, |held| held.messages)
+    }
+
+    fn left_of(&self, at: Position, messages: u32) -> u32 {
+        self.partial.get(&at).map_or(messages, |left| left.iter().map(|word| word.count_ones()).sum())
+    }
+
+    /// An entry came. Returns how many permits it used.
+    pub(crate) fn deliver(
+        &mut self,
+        delivery: &Delivery,
+        acknowledged: &Acknowledged,
+        exists: impl Fn(Position) -> bool,
+    ) -> Result<u32, String> {
+        let Delivery { to, at, messages, redeliveries, left } = delivery;
+        let at = *at;
+        if self.kept.contains(&at) {
+            return Err(format!("{at} came although it was acked"));
+        }
+        if let Some(held) = self.held.get(&at) {
+            return Err(format!("{at} came to {to} while {} holds it", held.by));
+        }
+        self.check_left(at, *messages, left.as_ref())?;
+        match self.waiting.remove(&at) {
+            Some(count) if count == *redeliveries => {}
+            Some(count) => return Err(format!("{at} came with count {redeliveries}, not {count}")),
+            None if *redeliveries > 0 => return Err(format!("{at} came the first time with count {redeliveries}")),
+            None => self.check_order(at, acknowledged, exists)?,
+        }
+        self.delivered.insert(at);
+        if let Some(left) = left {
+            self.partial.insert(at, left.0.clone());
+        }
+        self.held.insert(at, Held { by: *to, messages: *messages, redeliveries: *redeliveries });
+        Ok(left.as_ref().map_or(*messages, |left| left.0.iter().map(|word| word.count_ones()).sum()))
+    }
+
+    /// New entries come in order, after all that wait, and leave none out.
+    fn check_order(&mut self, at: Position, acknowledged: &Acknowledged, exists: impl Fn(Position) -> bool) -> Result<(), String> {
+        if let Some((waiting, _)) = self.waiting.first_key_value() {
+            return Err(format!("{at} came before {waiting}, which waits for redelivery"));
+        }
+        if self.last.is_some_and(|last| last >= at) {
+            return Err(format!("{at} came after {:?}", self.last));
+        }
+        let from = self.last.map_or(self.floor, Position::following).max(self.floor);
+        if from < at {
+            let skipped = acknowledged.range(from..at).map(|(skipped, _)| *skipped);
+            if let Some(skipped) = skipped
+                .filter(|skipped| self.must_come(*skipped) && (self.durable || exists(*skipped)))
+                .find(|skipped| !self.held.contains_key(skipped))
+            {
+                return Err(format!("{at} came and left out {skipped}"));
+            }
+        }
+        self.last = Some(at);
+        Ok(())
+    }
+
+    fn must_come(&self, at: Position) -> bool {
+        at >= self.floor && !self.acked.contains(&at)
+    }
+
+    /// Nothing that is not acked may be missing from the rest of a batch; without a crash it is exact.
+    fn check_left(&self, at: Position, messages: u32, left: Option<&AckSet>) -> Result<(), String> {
+        let Some(known) = self.partial.get(&at) else { return Ok(()) };
+        let told = left.map_or_else(|| all(messages), |left| left.0.clone());
+        if *known == told { Ok(()) } else { Err(format!("{at} came with {told:?} left, not {known:?}")) }
+    }
+
+    /// The whole entry is acked.
+    pub(crate) fn ack(&mut self, at: Position) {
+        self.held.remove(&at);
+        self.waiting.remove(&at);
+        self.partial.remove(&at);
+        self.acked.insert(at);
+        self.kept.insert(at);
+    }
+
+    /// Everything up to `at` is acked.
+    pub(crate) fn ack_through(&mut self, at: Position, acknowledged: &Acknowledged) {
+        for (at, _) in acknowledged.range(..=at) {
+            self.ack(*at);
+        }
+        for at in self.held.range(..=at).map(|(at, _)| *at).collect::<Vec<_>>() {
+            self.ack(at);
+        }
+    }
+
+    /// All but the messages in `left` are acked. Returns what is left in all.
+    pub(crate) fn ack_part(&mut self, at: Position, left: &[u64]) -> AckSet {
+        let messages = self.messages(at);
+        let known = self.partial.entry(at).or_insert_with(|| all(messages));
+        for (word, left) in known.iter_mut().zip(left) {
+            *word &= left;
+        }
+        let known = known.clone();
+        if known.iter().all(|word| *word == 0) {
+            self.ack(at);
+        }
+        AckSet(known)
+    }
+
+    /// A consumer gives these back.
+    pub(crate) fn give_back(&mut self, by: Index, ids: &[Position]) {
+        for at in ids {
+            let Some(held) = self.held.get(at).copied().filter(|held| held.by == by) else { continue };
+            self.held.remove(at);
+            if self.is_shared() {
+                self.waiting.insert(*at, held.redeliveries + 1);
+            }
+        }
+        if !self.is_shared() {
+            self.last = None;
+        }
+    }
+
+    /// A consumer is gone: all it holds goes back.
+    pub(crate) fn left(&mut self, by: Index) {
+        let ids = self.held_by(by);
+        self.give_back(by, &ids);
+    }
+
+    /// The topic was loaded again. After a crash the newest acks may be forgotten.
+    pub(crate) fn reloaded(&mut self, crashed: bool) {
+        self.held.clear();
+        self.waiting.clear();
+        self.last = None;
+        if crashed {
+            self.kept.clear();
+            self.partial.clear();
+        }
+    }
+
+    /// The subscription was moved to `floor`.
+    pub(crate) fn moved(&mut self, floor: Position) {
+        *self = Mirror::new(self.kind, self.durable, floor);
+    }
+
+    /// The subscription may have been moved to `floor`, or not.
+    pub(crate) fn perhaps_moved(&mut self, floor: Position) {
+        self.reloaded(true);
+        self.floor = self.floor.max(floor);
+    }
+
+    /// What should have come and did not.
+    pub(crate) fn missing(&self, acknowledged: &Acknowledged) -> Option<Position> {
+        acknowledged.range(self.floor..).map(|(at, _)| *at).find(|at| !self.delivered.contains(at) && !self.acked.contains(at))
+    }
+}
+
+fn all(messages: u32) -> Vec<u64> {
+    let words = (messages as usize).div_ceil(64);
+    (0..words)
+        .map(|word| if (word + 1) * 64 <= messages as usize { u64::MAX } else { (1 << (messages as usize - word * 64)) - 1 })
+        .collect()
+}
