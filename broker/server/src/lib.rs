@@ -41,4 +41,3 @@ pub use shared::HttpService;
 /// Numbers of topics, so that callers need not know the topic room.
 pub use topic::stats;
 pub use start::{Bound, Server, bind};
-pub use topic::stats;
