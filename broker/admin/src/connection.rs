@@ -57,7 +57,8 @@ async fn answer(site: &Arc<Site>, peer: SocketAddr, request: Request<Incoming>) 
     let path = request.uri().path().to_owned();
     let reply = respond(site, request).await;
     let status = reply.status();
-    if status.is_server_error() {
+    // A refusal for want of room is no fault and may come in thousands.
+    if status == StatusCode::INTERNAL_SERVER_ERROR {
         tracing::warn!(%peer, %method, path, %status, "HTTP request failed");
     } else {
         tracing::debug!(%peer, %method, path, %status, "HTTP request");

@@ -131,7 +131,7 @@ fn broker(out: &mut Exposition, cluster: &str, scrape: &Scrape) {
         (Family::gauge("pulsar_broker_consumers_count", "Connected consumers."), all.consumers),
         (Family::gauge("pulsar_broker_storage_size", "Bytes stored by loaded topics."), all.storage),
         (Family::gauge("pulsar_broker_msg_backlog", "Entries not acknowledged, over all subscriptions."), all.backlog),
-        (Family::gauge("pulsar_active_connections", "Connections now, HTTP included."), sum(|w| w.connections)),
+        (Family::gauge("pulsar_active_connections", "Connections now."), sum(|w| w.connections)),
         (Family::counter("pulsar_connection_created_total_count", "Connections accepted."), sum(|w| w.connections_total)),
         (Family::counter("geminga_connections_refused_total", "Connections refused because of a limit."), stats.connections_refused),
         (Family::gauge("pulsar_ml_cache_used_size", "Bytes in the entry cache."), cache),

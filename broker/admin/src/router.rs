@@ -130,6 +130,8 @@ fn not_there(method: &Method, path: &str) -> Refusal {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::routes::ROUTES;
 
@@ -210,6 +212,22 @@ mod tests {
         for route in ROUTES {
             let path = route.path.replace("{domain}", "persistent").replace('{', "x-").replace('}', "");
             assert_eq!(find(&route.method, &path).unwrap().0, route.path, "{} {path}", route.method);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_comes_back_as_it_was_encoded(name in "\\PC+") {
+            let encoded = percent_encoding::utf8_percent_encode(&name, percent_encoding::NON_ALPHANUMERIC);
+            let (_, params) = found(&format!("/admin/v2/persistent/t/n/{encoded}/stats"));
+            prop_assert_eq!(params.get("topic"), name);
+        }
+
+        #[test]
+        fn no_path_upsets_the_router(path in "[/%a-f0-9.+-]{0,60}|\\PC*") {
+            if let Err(refusal) = find(&Method::GET, &path) {
+                prop_assert!(refusal.status.is_client_error() && !refusal.reason.is_empty());
+            }
         }
     }
 }

@@ -7,7 +7,8 @@ use wire::TopicName;
 
 use crate::address::partition;
 use crate::errors::Refusal;
-use crate::json::{InternalStats, MessageIdJson, PartitionedStats, Partitions, Shown, TopicStatsJson};
+use crate::json::{InternalStats, MessageIdJson, PartitionedStats, Shown, TopicStatsJson};
+use crate::partitions::described;
 use crate::reply::Reply;
 use crate::request::Call;
 
@@ -33,7 +34,7 @@ pub(crate) async fn partitioned(call: Call) -> Result<Reply, Refusal> {
             by_name.insert(part.to_string(), TopicStatsJson::new(stats, shown, owner));
         }
     }
-    let metadata = Partitions { partitions: count.into(), properties: None };
+    let metadata = described(&call, topic, count).await?;
     Reply::json(&PartitionedStats { sum: TopicStatsJson::new(sum, shown, owner), metadata, partitions: by_name })
 }
 

@@ -229,7 +229,16 @@ fn namespaces_come_and_go() {
         told("GET", "/admin/v2/namespaces/public/ns3/bundles", "").1,
         r#"{"boundaries":["0x00000000","0xffffffff"],"numBundles":1}"#
     );
-    assert_eq!(ask("PUT", "/admin/v2/namespaces/public/ns4?bundles=0", "").status, 412);
+    for (query, body, status) in [
+        ("?bundles=0", "", 412),
+        ("?bundles=many", "", 412),
+        ("", r#"{"bundles":{"numBundles":0}}"#, 412),
+        ("", r#"{"retention_policies":7}"#, 412),
+        ("", "{", 400),
+        ("", "[]", 400),
+    ] {
+        assert_eq!(ask("PUT", &format!("/admin/v2/namespaces/public/ns4{query}"), body).status, status, "{query} {body}");
+    }
     assert!(get("/admin/v2/namespaces/public").json().as_array().unwrap().contains(&json!("public/ns1")));
     assert_eq!(get("/admin/v2/namespaces/nobody").reason(), "Tenant does not exist");
     assert_eq!(told("PUT", "/admin/v2/persistent/public/ns1/t", ""), done());
@@ -283,6 +292,7 @@ fn partitioned_topics_come_grow_and_go() {
     assert_eq!(told("GET", &path, ""), (200, r#"{"partitions":3}"#.into()));
     assert_eq!(told("PUT", &format!("{topics}/u/partitions"), "\"2\""), done());
     assert_eq!(told("PUT", &format!("{topics}/v/partitions"), r#"{"partitions":1,"properties":{"a":"b"}}"#), done());
+    assert_eq!(told("GET", &format!("{topics}/v/partitions"), "").1, r#"{"partitions":1,"properties":{"a":"b"}}"#);
     assert_eq!(
         told("GET", &format!("{topics}/partitioned"), "").1,
         r#"["persistent://public/parts/t","persistent://public/parts/u","persistent://public/parts/v"]"#
