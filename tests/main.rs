@@ -1,1 +1,19 @@
-//! One module per behaviour.
+//! One module per behaviour, as a client sees it: against the real binary, over real sockets.
+
+mod admin;
+mod command_line;
+mod durability;
+mod endpoints;
+mod exclusive;
+mod hostile;
+mod last_message_id;
+mod many_topics;
+mod produce_consume;
+mod readers;
+mod receipts;
+mod redelivery;
+mod restart;
+mod second_broker;
+mod seek;
+mod shared;
+mod talk;

@@ -1,1 +1,77 @@
-//! placeholder
+//! Pulsar's HTTP surface and our own: admin, HTTP lookup, metrics, and the first page a browser sees.
+//!
+//! [`service`] makes the handler that the server gives its HTTP connections to. Each connection is served on the event loop that
+//! owns it; nothing here blocks: what needs a topic goes through [`server::Handle`] to the topic's owner, what needs the metadata
+//! store runs on the control pool (`Handle::control`).
+//!
+//! A request walks through few files:
+//!
+//! ```text
+//! connection.rs   hyper cuts the request; limits of header, body, time and number     pulse.rs  when to lose patience
+//! router.rs       method and path -> a row of routes.rs, parameters decoded
+//! routes.rs       the one table: method, path, handler, who may call it, how much it matters
+//! request.rs      query and body, read leniently                                      address.rs  names of topics and namespaces
+//! clusters.rs tenants.rs namespaces.rs permissions.rs topics.rs partitions.rs topic_stats.rs lookup.rs brokers.rs metrics.rs ui.rs
+//! errors.rs       errors of the rooms below -> status and reason
+//! json.rs         the only place where our JSON is spelt                              reply.rs  status and body
+//! ```
+//!
+//! To serve another path of Pulsar's is to add a row and a function. The table is also the documentation: `ROUTES.md` is written
+//! from it and a test fails when they differ.
+//!
+//! Rules that every row shares, because tools depend on them:
+//! - paths are split at raw slashes and decoded afterwards; doubled and trailing slashes do no harm;
+//! - JSON is compact; most writes answer 204 without a body;
+//! - errors are `{"reason":"…"}`; a path that is not there (yet) is 404 with a reason that says so;
+//! - an empty body and `null` mean the defaults; numbers and words may come in quotes; unknown query parameters are ignored.
+
+mod address;
+mod brokers;
+mod clusters;
+mod connection;
+mod errors;
+mod exposition;
+mod json;
+mod lookup;
+mod metrics;
+mod namespaces;
+mod options;
+mod partitions;
+mod permissions;
+mod process;
+mod pulse;
+mod reply;
+mod request;
+mod rfc3339;
+mod router;
+mod routes;
+mod tenants;
+mod topic_stats;
+mod topics;
+mod ui;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use server::{Handle, HttpService};
+
+pub use options::AdminOptions;
+pub use routes::{Class, Mark, RouteLine, routes};
+
+/// Everything that requests share.
+struct Site {
+    handle: Handle,
+    options: AdminOptions,
+    router: router::Router,
+    running: AtomicUsize,
+    health: brokers::Health,
+}
+
+/// The handler of HTTP connections for a running server: called on the event loop that owns a connection, and done when the
+/// connection is.
+#[must_use]
+pub fn service(handle: Handle, options: AdminOptions) -> HttpService {
+    let router = router::Router::new(routes::ROUTES);
+    let site = Arc::new(Site { handle, options, router, running: AtomicUsize::new(0), health: brokers::Health::default() });
+    Arc::new(move |stream, peer| Box::pin(connection::serve(stream, peer, site.clone())))
+}

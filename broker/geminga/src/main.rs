@@ -1,2 +1,44 @@
 //! The front door.
-fn main() {}
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use clap::Parser;
+use geminga::cli::{Cli, Command, exit, spelt_out};
+use geminga::standalone;
+use geminga::start::{self, StartError};
+use geminga::{consume, produce};
+
+fn main() -> ExitCode {
+    let began = Instant::now();
+    match Cli::parse_from(spelt_out(std::env::args_os())).into_command() {
+        Command::Standalone(flags) => match start::prepare(&flags, began) {
+            Ok(prepared) => standalone::run(prepared),
+            Err(error) => refused(&error),
+        },
+        Command::Config(args) => match start::show_config(&args) {
+            Ok(text) => print(&text),
+            Err(error) => refused(&error),
+        },
+        Command::Produce(args) => produce::run(&args),
+        Command::Consume(args) => consume::run(&args),
+    }
+}
+
+fn refused(error: &StartError) -> ExitCode {
+    eprintln!("geminga: {error}");
+    ExitCode::from(error.exit_code())
+}
+
+fn print(text: &str) -> ExitCode {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::from(exit::OK),
+        // `geminga config | head` is no failure.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::from(exit::OK),
+        Err(error) => {
+            eprintln!("geminga: cannot print: {error}");
+            ExitCode::from(exit::FAILED)
+        }
+    }
+}

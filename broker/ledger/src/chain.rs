@@ -8,7 +8,6 @@ use crate::{EntryId, LedgerId, LedgerSummary, Position};
 #[derive(Debug)]
 pub(crate) struct Chain {
     links: Vec<Link>,
-    bytes: u64,
 }
 
 #[derive(Debug)]
@@ -17,6 +16,8 @@ struct Link {
     /// The rank of its first entry.
     before: u64,
     entries: u64,
+    /// Bytes of all ledgers before it, from the first one this chain ever held.
+    bytes_before: u64,
     bytes: u64,
     closed_at_ms: u64,
 }
@@ -32,7 +33,7 @@ pub(crate) struct Run {
 impl Chain {
     /// A chain that begins with `first`.
     pub(crate) fn new(first: LedgerSummary) -> Chain {
-        let mut chain = Chain { links: Vec::with_capacity(1), bytes: 0 };
+        let mut chain = Chain { links: Vec::with_capacity(1) };
         chain.push(first);
         chain
     }
@@ -40,9 +41,9 @@ impl Chain {
     /// Adds a ledger at the end.
     pub(crate) fn push(&mut self, ledger: LedgerSummary) {
         let before = self.links.last().map_or(0, |last| last.before.saturating_add(last.entries));
-        self.bytes = self.bytes.saturating_add(ledger.bytes);
+        let bytes_before = self.links.last().map_or(0, |last| last.bytes_before.saturating_add(last.bytes));
         let LedgerSummary { id, entries, bytes, closed_at_ms } = ledger;
-        self.links.push(Link { id, before, entries, bytes, closed_at_ms });
+        self.links.push(Link { id, before, entries, bytes_before, bytes, closed_at_ms });
     }
 
     /// Puts `next` after the last ledger, or in its place if that has no entries; returns the one replaced.
@@ -70,17 +71,13 @@ impl Chain {
     /// The last ledger has `entries` entries and `bytes` bytes now.
     pub(crate) fn grow(&mut self, entries: u64, bytes: u64) {
         let last = self.last_mut();
-        let more = bytes.saturating_sub(last.bytes);
         last.entries = entries;
         last.bytes = bytes;
-        self.bytes = self.bytes.saturating_add(more);
     }
 
     /// Takes the first `n` ledgers out; the last one always stays.
     pub(crate) fn cut(&mut self, n: usize) -> impl Iterator<Item = LedgerId> + '_ {
         let n = n.min(self.links.len() - 1);
-        let gone: u64 = self.links.iter().take(n).map(|link| link.bytes).sum();
-        self.bytes = self.bytes.saturating_sub(gone);
         self.links.drain(..n).map(|link| link.id)
     }
 
@@ -104,7 +101,17 @@ impl Chain {
 
     /// All entries and bytes.
     pub(crate) fn totals(&self) -> (u64, u64) {
-        (self.end_rank() - self.base_rank(), self.bytes)
+        let bytes_before = self.links.first().map_or(0, |link| link.bytes_before);
+        (self.end_rank() - self.base_rank(), self.last().bytes_before + self.last().bytes - bytes_before)
+    }
+
+    /// Bytes after `at`; within its ledger by the average of that ledger.
+    pub(crate) fn bytes_after(&self, at: Position) -> u64 {
+        let Some(link) = self.link(at.ledger) else { return self.totals().1 };
+        let left = link.before + link.entries - link.rank_through(at);
+        let here = u128::from(link.bytes) * u128::from(left) / u128::from(link.entries.max(1));
+        let later = self.last().bytes_before + self.last().bytes - link.bytes_before - link.bytes;
+        later + here as u64
     }
 
     /// Before the first entry: (first ledger, -1).
@@ -312,6 +319,7 @@ mod tests {
             prop_assert_eq!(chain.end(), end);
             prop_assert_eq!(chain.newest(), flat.last().copied().unwrap_or(front));
             prop_assert_eq!(chain.totals(), (flat.len() as u64, flat.len() as u64 * 10));
+            prop_assert_eq!(chain.bytes_after(a), flat.iter().filter(|&&p| p > a).count() as u64 * 10);
             prop_assert_eq!(chain.contains(a), flat.contains(&a));
             prop_assert_eq!(chain.next(a), flat.iter().copied().find(|&p| p > a).unwrap_or(end));
             prop_assert_eq!(chain.previous(a), flat.iter().copied().rfind(|&p| p < a).unwrap_or(front));

@@ -102,7 +102,8 @@ impl Cursor {
         self.mark_delete
     }
 
-    /// Where it reads next; may be one past the end.
+    /// Where it reads next; may be one past the end, also of a ledger that was closed since: see
+    /// [`next_unacked`](Self::next_unacked).
     #[inline]
     pub fn read_position(&self) -> Position {
         self.read
@@ -182,7 +183,7 @@ impl Cursor {
             return false;
         }
         let at = ledger.at_or_previous(at);
-        if at <= self.mark_delete {
+        if ledger.count(self.mark_delete, at) == 0 {
             return false;
         }
         self.move_to(at, ledger);
@@ -332,3 +333,6 @@ impl Cursor {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -24,14 +24,14 @@ impl AckSet {
 
     /// Keeps the bits of the first `messages` messages that are also set in `other`.
     pub(crate) fn intersect(&mut self, other: &AckSet, messages: u32) {
-        self.trim(messages);
         self.0.truncate(other.0.len());
         for (word, other) in self.0.iter_mut().zip(&other.0) {
             *word &= other;
         }
+        self.trim(messages);
     }
 
-    /// Clears the bits beyond the first `messages`.
+    /// Clears the bits beyond the first `messages`; no zero word is left at the end, as in Java's `BitSet`.
     pub(crate) fn trim(&mut self, messages: u32) {
         let (full, rest) = ((messages / 64) as usize, messages % 64);
         self.0.truncate(full + usize::from(rest > 0));
@@ -40,6 +40,7 @@ impl AckSet {
         {
             *word &= (1 << rest) - 1;
         }
+        while self.0.pop_if(|word| *word == 0).is_some() {}
     }
 }
 
@@ -215,3 +216,6 @@ fn from_batch(stored: BatchedEntryDeletionIndexInfo) -> (Position, AckSet) {
 fn long_properties(properties: &[(String, i64)]) -> Vec<LongProperty> {
     properties.iter().map(|(name, value)| LongProperty { name: name.clone(), value: *value }).collect()
 }
+
+#[cfg(test)]
+mod tests;

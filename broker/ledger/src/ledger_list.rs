@@ -52,6 +52,11 @@ impl LedgerList {
             }
             ledgers.push(summary);
         }
+        let sum = |number: fn(&LedgerSummary) -> u64| ledgers.iter().try_fold(0u64, |sum, ledger| sum.checked_add(number(ledger)));
+        let fits = |sum: Option<u64>| sum.is_some_and(|sum| i64::try_from(sum).is_ok());
+        if !fits(sum(|ledger| ledger.entries)) || !fits(sum(|ledger| ledger.bytes)) {
+            return Err("the ledgers' entries or sizes do not fit 63 bits in sum".into());
+        }
         let terminated = stored.terminated_position.as_ref().map(position);
         let properties = stored.properties.into_iter().map(|pair| (pair.key, pair.value)).collect();
         Ok(LedgerList { ledgers, terminated, properties })
@@ -137,6 +142,8 @@ mod tests {
         assert!(refused(LedgerInfo { ledger_id: 4, offload_context: offloaded, ..Default::default() }).contains("offloaded"));
         let disorder = LedgerList { ledgers: vec![summary(5, 1, 1, 1), summary(5, 1, 1, 1)], ..LedgerList::default() };
         assert!(LedgerList::decode(&disorder.encode()).unwrap_err().contains("listed after"));
+        let huge = LedgerList { ledgers: vec![summary(5, i64::MAX as u64, 1, 1), summary(6, 1, 1, 1)], ..LedgerList::default() };
+        assert!(LedgerList::decode(&huge.encode()).unwrap_err().contains("63 bits"));
     }
 
     proptest! {

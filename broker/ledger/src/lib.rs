@@ -12,11 +12,13 @@ mod entry;
 mod envelope;
 mod ledger_list;
 mod managed_ledger;
+mod memory;
 mod position;
 mod proto;
 mod store;
 
 pub mod cache;
+pub mod log;
 
 pub use block::{Block, BlockBuilder, BlockEntry};
 pub use cache::{CacheKey, EntryCache};
@@ -25,5 +27,6 @@ pub use cursor_state::{AckSet, CursorState};
 pub use entry::{Entry, EntryMeta};
 pub use ledger_list::{LedgerList, LedgerSummary};
 pub use managed_ledger::{AppendError, LedgerLimits, LedgerState, ManagedLedger, Retention};
+pub use memory::{Fault, MemoryStore};
 pub use position::{EntryId, LedgerId, Position};
 pub use store::{Capabilities, Done, LedgerStore, Purpose, ReadRange, Sealed, StoreError, StoreHealth, StoredEntry};

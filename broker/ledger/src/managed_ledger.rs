@@ -338,6 +338,12 @@ impl ManagedLedger {
         self.chain.totals()
     }
 
+    /// Bytes of the entries after `at`, estimated within its ledger by that ledger's average entry: a cursor's backlog
+    /// in bytes, as Pulsar counts it.
+    pub fn bytes_after(&self, at: Position) -> u64 {
+        self.chain.bytes_after(at)
+    }
+
     /// The ledgers, oldest first, for statistics.
     pub fn ledgers(&self) -> Vec<LedgerSummary> {
         self.chain.summaries().collect()
@@ -398,3 +404,6 @@ fn sealed_as(last: LedgerSummary, sealed: Sealed) -> LedgerSummary {
     let entries = u64::try_from(sealed.last.0.saturating_add(1)).unwrap_or(0);
     LedgerSummary { entries, bytes: if entries == 0 { 0 } else { sealed.bytes }, ..last }
 }
+
+#[cfg(test)]
+mod tests;

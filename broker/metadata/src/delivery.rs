@@ -13,7 +13,17 @@ pub(crate) fn on_store_thread() -> bool {
 
 /// Runs `deliver` marked as such.
 pub(crate) fn delivering(deliver: impl FnOnce()) {
-    let before = DELIVERING.replace(true);
+    let _unmark = Unmark { before: DELIVERING.replace(true) };
     deliver();
-    DELIVERING.set(before);
+}
+
+// Also when a completion panics, so that the thread is not taken for the store's for ever.
+struct Unmark {
+    before: bool,
+}
+
+impl Drop for Unmark {
+    fn drop(&mut self) {
+        DELIVERING.set(self.before);
+    }
 }

@@ -6,29 +6,33 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use dashmap::DashMap;
 
 use crate::listener::Speaks;
+use crate::settings::ServerSettings;
 
 /// Counts connections against their limits; 0 is no limit.
 #[derive(Debug)]
 pub(crate) struct Admission {
     max: usize,
     max_per_ip: usize,
+    /// HTTP has a limit of its own, so that neither protocol can lock the other out.
+    max_http: usize,
     pulsar: AtomicUsize,
     http: AtomicUsize,
     per_ip: DashMap<IpAddr, usize>,
 }
 
-/// HTTP has a limit of its own, so that neither protocol can lock the other out.
-const MAX_HTTP: usize = 2048;
-
 impl Admission {
-    pub(crate) fn new(max: usize, max_per_ip: usize) -> Admission {
-        Admission { max, max_per_ip, pulsar: AtomicUsize::new(0), http: AtomicUsize::new(0), per_ip: DashMap::new() }
+    pub(crate) fn new(settings: &ServerSettings) -> Admission {
+        Admission::with_limits(settings.max_connections, settings.max_connections_per_ip, settings.max_http_connections)
+    }
+
+    fn with_limits(max: usize, max_per_ip: usize, max_http: usize) -> Admission {
+        Admission { max, max_per_ip, max_http, pulsar: AtomicUsize::new(0), http: AtomicUsize::new(0), per_ip: DashMap::new() }
     }
 
     /// Counts a connection in, or names the limit that keeps it out.
     pub(crate) fn admit(&self, ip: IpAddr, speaks: Speaks) -> Result<(), &'static str> {
         if speaks == Speaks::Http {
-            return enter(&self.http, MAX_HTTP).ok_or("maxHttpServerConnections");
+            return enter(&self.http, self.max_http).ok_or("maxHttpServerConnections");
         }
         enter(&self.pulsar, self.max).ok_or("brokerMaxConnections")?;
         if self.max_per_ip == 0 {
@@ -55,11 +59,6 @@ impl Admission {
             self.per_ip.remove_if(&ip, |_, count| *count == 0);
         }
     }
-
-    /// Pulsar connections now.
-    pub(crate) fn pulsar_connections(&self) -> usize {
-        self.pulsar.load(Ordering::Relaxed)
-    }
 }
 
 fn enter(count: &AtomicUsize, max: usize) -> Option<()> {
@@ -81,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_full_broker_takes_a_connection_again_after_one_left() {
-        let admission = Admission::new(2, 0);
+        let admission = Admission::with_limits(2, 0, 1);
         assert!(admission.admit(HOME, Speaks::Pulsar).is_ok());
         assert!(admission.admit(HOME, Speaks::Pulsar).is_ok());
         assert_eq!(admission.admit(HOME, Speaks::Pulsar), Err("brokerMaxConnections"));
@@ -92,13 +91,12 @@ mod tests {
 
     #[test]
     fn one_address_cannot_take_more_than_its_limit() {
-        let admission = Admission::new(0, 1);
+        let admission = Admission::with_limits(0, 1, 1);
         let other = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2));
         assert!(admission.admit(HOME, Speaks::Pulsar).is_ok());
         assert_eq!(admission.admit(HOME, Speaks::Pulsar), Err("brokerMaxConnectionsPerIp"));
         assert!(admission.admit(other, Speaks::Pulsar).is_ok());
         admission.leave(HOME, Speaks::Pulsar);
         assert!(admission.admit(HOME, Speaks::Pulsar).is_ok());
-        assert_eq!(admission.pulsar_connections(), 2);
     }
 }

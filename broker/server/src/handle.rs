@@ -27,6 +27,19 @@ pub struct Endpoints {
     pub http: String,
     /// `https://host:port`, if there is one.
     pub https: Option<String>,
+    /// What clients are told that ask by the name of a listener.
+    pub listeners: Vec<AdvertisedListener>,
+}
+
+/// URLs for clients that reach the broker on a way of their own, by the name they ask with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdvertisedListener {
+    /// Its name.
+    pub name: String,
+    /// `pulsar://host:port`, if there is one.
+    pub pulsar: Option<String>,
+    /// `pulsar+ssl://host:port`, if there is one.
+    pub pulsar_tls: Option<String>,
 }
 
 /// Why a call on topics was not carried out.
@@ -182,7 +195,7 @@ impl Handle {
         crate::inspect::server_stats(&self.shared, topics).await
     }
 
-    /// Writes a message to a topic nobody else uses, reads it back and compares; what a health check wants to know.
+    /// Whether every worker answers, the log takes appends and metadata can be read.
     ///
     /// # Errors
     /// What went wrong, in words.

@@ -1,9 +1,8 @@
 //! The topics of a worker: loading them, telling them what happened, and doing what they ask.
 
-use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
-use ledger::{ReadRange, StoreError, StoreHealth};
+use ledger::{CacheKey, ReadRange, StoreError, StoreHealth};
 use topic::{Change, Effect, ReadOutcome, Reply, Topic, Turn};
 use wire::{ServerError, TopicName};
 
@@ -16,6 +15,7 @@ use crate::worker::Worker;
 pub(crate) struct Hosted {
     pub(crate) topic: Topic,
     pub(crate) key: TopicRef,
+    cache: CacheKey,
     /// The deadline that stands in the worker's heap.
     armed: Option<u64>,
     /// Told when the topic has let go of everything.
@@ -95,6 +95,7 @@ impl Worker {
         let (slot, generation) = self.topics.insert_with(|slot, generation| Hosted {
             topic: hosted.take().unwrap_or_else(|| unreachable!("a slot is filled once")),
             key: TopicRef { worker, slot, generation },
+            cache,
             armed: None,
             leaving: Vec::new(),
             unloading: false,
@@ -244,6 +245,7 @@ impl Worker {
             Effect::SealLedger(ledger) => self.shared.store.seal(ledger, Box::new(move |outcome| log_failure("seal", outcome.map(drop)))),
             Effect::DeleteLedgers(ledgers) => self.shared.store.delete(ledgers, Box::new(move |outcome| log_failure("delete", outcome))),
             Effect::Change { tag, change } => self.change(key, tag, change),
+            Effect::Report { message } => tracing::warn!(topic = self.topic_name(key), message, "trouble with a topic"),
             Effect::Unload { reason } => {
                 tracing::warn!(topic = self.topic_name(key), reason, "letting go of a topic");
                 self.begin_unload(key);
@@ -315,7 +317,7 @@ impl Worker {
 
     fn let_go(&mut self, key: TopicRef) {
         let Some(hosted) = self.topics.remove(key.slot, key.generation) else { return };
-        self.cache.close(hosted.topic.cache_key());
+        self.cache.close(hosted.cache);
         let name = hosted.topic.name().clone();
         self.shared.directory.remove(&name);
         let waiting = match self.names.remove(&name) {

@@ -1,5 +1,43 @@
 //! The running broker: listeners, connections, the fixed pool of event loops, and the directory of topics.
+//!
+//! A worker owns its connections and topics by value and reaches them by `&mut`; workers exchange batches of letters.
+//! Reading order: [`start`](mod@start), then `worker` (the turn), `connection`, `session` (what a client says), `hosting`
+//! (what happens to topics), `answers` (what goes back).
 
+mod admission;
+mod answers;
+mod catalog;
+mod clock;
+mod connection;
+mod control;
 mod handle;
+mod hosting;
+mod id_map;
+mod inspect;
+mod letter;
+mod listener;
+mod loader;
+mod lookup;
+mod mailbox;
 mod metrics;
+mod orphans;
+mod out_buffer;
+mod placement;
+mod removal;
+mod route;
+mod session;
 mod settings;
+mod shared;
+mod slots;
+mod start;
+mod storage;
+mod timers;
+mod worker;
+
+pub use handle::{AdvertisedListener, Endpoints, Handle, TopicError};
+pub use metrics::{ServerStats, WorkerStats};
+pub use settings::{Listen, ServerSettings};
+pub use shared::HttpService;
+/// Numbers of topics, so that callers need not know the topic room.
+pub use topic::stats;
+pub use start::{Bound, Server, bind};

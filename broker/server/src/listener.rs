@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
-use tokio::io::unix::AsyncFd;
 
 use crate::letter::Letter;
 use crate::placement::connection_worker;
@@ -42,20 +41,18 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Accepts for ever. The socket is not registered with this loop: the owner registers it with its own.
+/// Accepts for ever. The worker that will own the connection registers it with its own loop.
 pub(crate) async fn accept(listener: TcpListener, speaks: Speaks, shared: Arc<Shared>) -> io::Result<()> {
-    let listener = AsyncFd::new(listener)?;
+    let listener = tokio::net::TcpListener::from_std(listener)?;
     let mut loads = Vec::new();
     loop {
-        let mut ready = listener.readable().await?;
-        match ready.try_io(|l| l.get_ref().accept()) {
-            Ok(Ok((stream, peer))) => hand_over(stream, peer, speaks, &shared, &mut loads),
-            Ok(Err(error)) if transient(&error) => {}
-            Ok(Err(error)) => {
+        match listener.accept().await.and_then(|(stream, peer)| Ok((stream.into_std()?, peer))) {
+            Ok((stream, peer)) => hand_over(stream, peer, speaks, &shared, &mut loads),
+            Err(error) if transient(&error) => {}
+            Err(error) => {
                 tracing::warn!(%error, "cannot accept connections; trying again in 100 ms (raise the limit of open files if this goes on)");
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
-            Err(_would_block) => {}
         }
     }
 }
@@ -70,8 +67,7 @@ fn hand_over(stream: TcpStream, peer: SocketAddr, speaks: Speaks, shared: &Share
         tracing::warn!(%peer, limit, "connection refused: the limit is reached");
         return;
     }
-    let ready = stream.set_nonblocking(true).and_then(|()| stream.set_nodelay(true));
-    if let Err(error) = ready {
+    if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%peer, %error, "connection lost while it was accepted");
         shared.admission.leave(peer.ip(), speaks);
         return;

@@ -6,6 +6,15 @@ use std::time::Duration;
 
 use topic::TopicSettings;
 
+/// A socket to open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listen {
+    /// Its address; port 0 takes the port that an earlier one of the same protocol got, or any free one.
+    pub address: SocketAddr,
+    /// Whether the server starts without it, as for ::1 on a machine without IPv6.
+    pub optional: bool,
+}
+
 /// Settings of a running server. Sizes are bytes; totals are divided between the workers.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
@@ -13,12 +22,10 @@ pub struct ServerSettings {
     pub cluster: String,
     /// Event loops.
     pub io_threads: NonZeroUsize,
-    /// Addresses of the Pulsar protocol; port 0 picks a free one.
-    pub pulsar: Vec<SocketAddr>,
-    /// Addresses of HTTP; port 0 picks a free one.
-    pub http: Vec<SocketAddr>,
-    /// The host name told to clients.
-    pub advertised_host: String,
+    /// Sockets of the Pulsar protocol.
+    pub pulsar: Vec<Listen>,
+    /// Sockets of HTTP.
+    pub http: Vec<Listen>,
     /// The largest message a client may send.
     pub max_message_bytes: usize,
     /// A connection silent for this long is asked for a sign of life, and closed after as long again.
@@ -37,6 +44,10 @@ pub struct ServerSettings {
     pub cache_bytes: usize,
     /// Bytes a connection's out buffer may hold before its consumers get nothing more.
     pub out_buffer_bytes: usize,
+    /// Threads for metadata commits and topic loads.
+    pub control_threads: usize,
+    /// HTTP connections at most.
+    pub max_http_connections: usize,
     /// Whether a topic comes into being when a client asks for it.
     pub auto_topic_creation: bool,
     /// Partitions of such a topic; none for a topic without partitions.

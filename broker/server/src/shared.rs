@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use dashmap::DashMap;
@@ -35,7 +35,8 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<dyn LedgerStore>,
     pub(crate) metadata: Arc<dyn MetadataStore>,
     pub(crate) control: Control,
-    pub(crate) http: HttpService,
+    /// Set right after the rest, since it holds a handle to it.
+    pub(crate) http: OnceLock<HttpService>,
     /// Loaded topics.
     pub(crate) directory: DashMap<TopicName, TopicRef>,
     /// Set when a drain begins: nothing is loaded any more.

@@ -77,9 +77,4 @@ impl Storage {
             self.spare.push(parts);
         }
     }
-
-    /// Whether nothing is waiting for the log.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.waiting.is_empty() && self.block.is_empty()
-    }
 }

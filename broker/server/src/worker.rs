@@ -52,6 +52,7 @@ pub(crate) struct Worker {
     pub(crate) store_health: StoreHealth,
     next_sweep: Option<u64>,
     letters: Vec<Letter>,
+    stopped: bool,
     pub(crate) signal: Rc<TurnSignal>,
     pub(crate) stats: WorkerStats,
 }
@@ -96,6 +97,7 @@ impl Worker {
             store_health: StoreHealth::Ready,
             next_sweep: None,
             letters: Vec::new(),
+            stopped: false,
             signal: Rc::new(TurnSignal::default()),
             stats: WorkerStats { worker: index, ..WorkerStats::default() },
             shared,
@@ -182,6 +184,11 @@ impl Worker {
         }
     }
 
+    /// Ends the loop after this turn.
+    pub(crate) fn stop(&mut self) {
+        self.stopped = true;
+    }
+
     fn fire_timers(&mut self) {
         while let Some((at, slot, generation)) = self.timers.due(self.now.monotonic_ms) {
             self.tick_topic(at, slot, generation);
@@ -232,8 +239,8 @@ impl Worker {
     }
 }
 
-/// The worker's main task: a turn whenever there is a reason for one, until `stop` says that the worker is drained.
-pub(crate) async fn turns(me: Rc<RefCell<Worker>>, stop: Rc<Cell<bool>>) {
+/// The worker's main task: a turn whenever there is a reason for one, until the worker is told to stop.
+pub(crate) async fn turns(me: Rc<RefCell<Worker>>) {
     let (shared, index, signal) = {
         let worker = me.borrow();
         (worker.shared.clone(), usize::from(worker.index), worker.signal.clone())
@@ -250,7 +257,7 @@ pub(crate) async fn turns(me: Rc<RefCell<Worker>>, stop: Rc<Cell<bool>>) {
             mailbox.awake();
             signal.due.set(false);
             let next = me.borrow_mut().turn(&me);
-            if stop.get() {
+            if me.borrow().stopped {
                 return Poll::Ready(());
             }
             if signal.due.get() {

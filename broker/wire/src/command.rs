@@ -8,7 +8,7 @@ use prost::Message as _;
 
 use crate::{
     Ack, Flow, Message, Send, SendReceipt,
-    field::{Body, Sink, take_varint},
+    field::{Body, Length, Sink, take_varint},
     hot::Stop,
     proto::{self, BaseCommand},
     required::{Incomplete, check_command},
@@ -115,7 +115,7 @@ macro_rules! commands {
                     $(Command::$hot(body) => envelope(out, $hot_number, body, payload),)*
                     $(Command::$empty => envelope(out, $empty_number, &Empty, payload),)*
                     $(Command::$cold(body) => envelope(out, $cold_number, &Generated(&**body), payload),)*
-                    Command::Unknown(number) => envelope(out, *number, &Empty, payload),
+                    Command::Unknown(number) => bare(out, *number, payload),
                 }
             }
         }
@@ -312,16 +312,27 @@ const fn body_tag(number: u64) -> u64 {
 }
 
 /// Writes sizes, type and body. Everything is measured first, so that nothing is moved or patched afterwards.
-pub(crate) fn envelope(out: &mut BytesMut, number: i32, body: &impl Body, payload: usize) {
+pub(crate) fn envelope(out: &mut BytesMut, number: u64, body: &impl Body, payload: usize) {
     let body_length = body.length();
-    let number = u64::from(number.unsigned_abs());
-    let mut command = crate::field::Length(body_length);
+    let mut command = Length(body_length);
     head(&mut command, number, body_length);
-    out.reserve(2 * size_of::<u32>() + command.0);
-    out.extend_from_slice(&frame_size(size_of::<u32>() + command.0 + payload).to_be_bytes());
-    out.extend_from_slice(&frame_size(command.0).to_be_bytes());
+    sizes(out, command.0, payload);
     head(out, number, body_length);
     body.write(out);
+}
+
+/// Writes a type that has no body, which only the commands have that are not known here.
+fn bare(out: &mut BytesMut, number: i32, payload: usize) {
+    let mut command = Length::default();
+    command.i32(1, number);
+    sizes(out, command.0, payload);
+    out.i32(1, number);
+}
+
+fn sizes(out: &mut BytesMut, command: usize, payload: usize) {
+    out.reserve(2 * size_of::<u32>() + command);
+    out.extend_from_slice(&frame_size(size_of::<u32>() + command + payload).to_be_bytes());
+    out.extend_from_slice(&frame_size(command).to_be_bytes());
 }
 
 fn head(out: &mut impl Sink, number: u64, body_length: usize) {

@@ -164,3 +164,6 @@ impl Topic {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

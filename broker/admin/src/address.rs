@@ -1,0 +1,54 @@
+//! Names in paths, parsed once at the edge.
+
+use metadata::paths::NamespacePath;
+use wire::{Domain, NamespaceName, TopicName};
+
+use crate::errors::Refusal;
+use crate::request::Call;
+
+impl Call {
+    /// The namespace in the path.
+    ///
+    /// # Errors
+    /// 412 for a bad name.
+    pub(crate) fn namespace(&self) -> Result<NamespaceName, Refusal> {
+        NamespaceName::new(self.param("tenant"), self.param("namespace")).map_err(|error| Refusal::precondition(error.to_string()))
+    }
+
+    /// Whether messages of the topics in the path are stored.
+    pub(crate) fn is_persistent(&self) -> bool {
+        self.param("domain") == Domain::Persistent.as_str()
+    }
+
+    /// The persistent topic in the path.
+    ///
+    /// # Errors
+    /// 412 for a bad name, 405 for a topic that is not persistent.
+    pub(crate) fn topic(&self) -> Result<TopicName, Refusal> {
+        let name = TopicName::new(Domain::Persistent, &self.namespace()?, self.param("topic"));
+        let name = name.map_err(|error| Refusal::precondition(error.to_string()))?;
+        if self.is_persistent() {
+            Ok(name)
+        } else {
+            Err(Refusal::not_allowed("Non-persistent topics are not supported by this version of Geminga"))
+        }
+    }
+}
+
+/// Where a namespace is kept.
+pub(crate) fn path(namespace: &NamespaceName) -> NamespacePath<'_> {
+    NamespacePath::new(namespace.tenant(), namespace.local())
+}
+
+/// The n-th partition of a topic.
+///
+/// # Errors
+/// 412 when the partition's name would be too long.
+pub(crate) fn partition(topic: &TopicName, n: u32) -> Result<TopicName, Refusal> {
+    topic.partition(n).map_err(|error| Refusal::precondition(error.to_string()))
+}
+
+/// Whether a topic is the broker's own and not shown unless asked for.
+pub(crate) fn is_system(topic: &TopicName) -> bool {
+    topic.local().starts_with("__")
+}

@@ -1,0 +1,174 @@
+//! Why a request was not carried out, as an HTTP status and a reason; the only place where errors of the rooms below become
+//! statuses.
+
+use hyper::StatusCode;
+use metadata::clusters::ClusterError;
+use metadata::namespaces::{NamespaceError, PolicyError};
+use metadata::tenants::TenantError;
+use metadata::{MetadataError, Rejected};
+use server::TopicError;
+
+/// A status of 4xx or 5xx and the sentence that goes with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    pub(crate) reason: String,
+    /// The methods that would have been allowed, when the method was the mistake.
+    pub(crate) allow: Option<String>,
+}
+
+impl Refusal {
+    pub(crate) fn new(status: StatusCode, reason: impl Into<String>) -> Self {
+        Self { status, reason: reason.into(), allow: None }
+    }
+
+    pub(crate) fn bad_request(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, reason)
+    }
+
+    pub(crate) fn forbidden(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, reason)
+    }
+
+    pub(crate) fn not_found(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, reason)
+    }
+
+    /// Wrong kind of topic, or a feature that is switched off.
+    pub(crate) fn not_allowed(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, reason)
+    }
+
+    /// The path is there, but not for this method.
+    pub(crate) fn wrong_method(reason: impl Into<String>, allow: String) -> Self {
+        Self { allow: Some(allow), ..Self::new(StatusCode::METHOD_NOT_ALLOWED, reason) }
+    }
+
+    pub(crate) fn not_acceptable(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_ACCEPTABLE, reason)
+    }
+
+    pub(crate) fn conflict(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, reason)
+    }
+
+    /// A bad name, or something that must be done first.
+    pub(crate) fn precondition(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::PRECONDITION_FAILED, reason)
+    }
+
+    pub(crate) fn unprocessable(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, reason)
+    }
+
+    /// A policy with a value that cannot be.
+    pub(crate) fn policy(error: PolicyError) -> Self {
+        Self::precondition(error.to_string())
+    }
+
+    pub(crate) fn body_too_large(limit: usize) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, format!("The body is larger than {limit} bytes"))
+    }
+
+    pub(crate) fn internal(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, reason)
+    }
+
+    /// Not now; the client may try again.
+    pub(crate) fn busy(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, reason)
+    }
+}
+
+impl From<TopicError> for Refusal {
+    fn from(error: TopicError) -> Self {
+        match error {
+            TopicError::NotFound(name) => Self::not_found(format!("Topic {name} not found")),
+            TopicError::NoSuchNamespace(_) => no_such_namespace(),
+            TopicError::Exists(_) => Self::conflict("This topic already exists"),
+            TopicError::InUse { topic, producers, consumers, subscriptions } => Self::precondition(format!(
+                "Topic has active producers/subscriptions: {topic} has {producers} producers, {consumers} consumers, {subscriptions} subscriptions"
+            )),
+            TopicError::NotAllowed(reason) => Self::conflict(reason),
+            TopicError::Metadata(error) => error.into(),
+            TopicError::Storage(_) => Self::internal(error.to_string()),
+            TopicError::Gone => Self::busy(error.to_string()),
+        }
+    }
+}
+
+impl From<MetadataError> for Refusal {
+    fn from(error: MetadataError) -> Self {
+        let reason = error.to_string();
+        match error {
+            MetadataError::Rejected(Rejected::NotFound { .. }) => Self::not_found(reason),
+            MetadataError::Rejected(Rejected::VersionConflict { .. } | Rejected::Exists { .. } | Rejected::NotEmpty { .. }) => {
+                Self::conflict(reason)
+            }
+            MetadataError::Rejected(Rejected::BadPath { .. } | Rejected::TooLarge { .. }) => Self::precondition(reason),
+            MetadataError::Rejected(Rejected::Overloaded { .. }) => Self::busy(reason),
+            MetadataError::Rejected(Rejected::SessionEnded { .. } | Rejected::Reentrant) | MetadataError::Unknown(_) => {
+                Self::internal(format!("metadata: {reason}"))
+            }
+        }
+    }
+}
+
+// Tools compare the sentences below, so that they are Pulsar's.
+
+impl From<ClusterError> for Refusal {
+    fn from(error: ClusterError) -> Self {
+        match error {
+            ClusterError::BadName(_) => Self::precondition("Cluster name is not valid"),
+            ClusterError::Exists(_) => Self::conflict("Cluster already exists"),
+            ClusterError::NotFound(_) => Self::not_found("Cluster does not exist"),
+            ClusterError::InUse { .. } => Self::precondition(format!("Cluster not empty: {error}")),
+            ClusterError::Malformed(_) => Self::internal(error.to_string()),
+            ClusterError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<TenantError> for Refusal {
+    fn from(error: TenantError) -> Self {
+        match error {
+            TenantError::BadName(_) => Self::precondition("Tenant name is not valid"),
+            TenantError::Exists(_) => Self::conflict("Tenant already exist"),
+            TenantError::NotFound(_) => no_such_tenant(),
+            TenantError::NoClusters => Self::precondition("Clusters can not be empty"),
+            TenantError::UnknownCluster(cluster) => Self::precondition(format!("Clusters do not exist: {cluster}")),
+            TenantError::NotEmpty(_) => Self::conflict("The tenant still has active namespaces"),
+            TenantError::TooMany(_) => Self::precondition(error.to_string()),
+            TenantError::Malformed(_) => Self::internal(error.to_string()),
+            TenantError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<NamespaceError> for Refusal {
+    fn from(error: NamespaceError) -> Self {
+        match error {
+            NamespaceError::BadName(_) => Self::precondition("Namespace name is not valid"),
+            NamespaceError::Exists(_) => Self::conflict("Namespace already exists"),
+            NamespaceError::NotFound(_) => no_such_namespace(),
+            NamespaceError::UnknownTenant(_) => no_such_tenant(),
+            NamespaceError::UnknownCluster(cluster) => Self::forbidden(format!("Invalid cluster id: {cluster}")),
+            NamespaceError::ClusterNotAllowed { tenant, .. } => {
+                Self::forbidden(format!("Cluster name is not in the list of allowed clusters list for tenant [{tenant}]"))
+            }
+            NamespaceError::NotEmpty(_) => Self::conflict("Cannot delete non empty namespace"),
+            NamespaceError::TooMany(_) => Self::precondition(error.to_string()),
+            NamespaceError::Policy(error) => Self::policy(error),
+            NamespaceError::Malformed(_) => Self::internal(error.to_string()),
+            NamespaceError::Store(error) => error.into(),
+        }
+    }
+}
+
+fn no_such_tenant() -> Refusal {
+    Refusal::not_found("Tenant does not exist")
+}
+
+fn no_such_namespace() -> Refusal {
+    Refusal::not_found("Namespace does not exist")
+}

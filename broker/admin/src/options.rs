@@ -1,0 +1,61 @@
+//! What an operator can choose about the HTTP side.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Limits and switches of the HTTP side.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AdminOptions {
+    /// Bytes a request's line and headers may have; beyond it the answer is 431. At least 1 KiB is sensible.
+    pub max_header_bytes: usize,
+    /// Bytes a body may have; beyond it the answer is 413.
+    pub max_body_bytes: usize,
+    /// Requests carried out at once, over all connections; beyond it the answer is 503.
+    pub max_concurrent_requests: usize,
+    /// From the first byte of a header to its last.
+    pub header_timeout: Duration,
+    /// From the end of a header to the end of the body; beyond it the answer is 408.
+    pub body_timeout: Duration,
+    /// How long a request may be carried out; beyond it the answer is 503.
+    pub request_timeout: Duration,
+    /// A connection on which nothing moves for so long is closed.
+    pub idle_timeout: Duration,
+    /// How long a verdict on the broker's health is repeated before it is looked at again.
+    pub health_lasts: Duration,
+    /// `/status.html` is `OK` only while this file exists; none: always.
+    pub status_file: Option<PathBuf>,
+    /// Whether metrics tell topics one by one, or by namespace.
+    pub topic_metrics: bool,
+    /// Beyond so many topics, metrics tell them by namespace.
+    pub max_topic_series: usize,
+    /// Whether a tenant may be deleted with all it has.
+    pub force_delete_tenants: bool,
+    /// Whether a namespace may be deleted with all it has.
+    pub force_delete_namespaces: bool,
+    /// The level of Pulsar's API that is served, as tools expect it from `/admin/v2/brokers/version`.
+    pub pulsar_level: String,
+    /// The commit this was built from, for `pulsar_version_info`.
+    pub commit: String,
+}
+
+impl Default for AdminOptions {
+    fn default() -> Self {
+        Self {
+            max_header_bytes: 8 * 1024,
+            max_body_bytes: 1024 * 1024,
+            max_concurrent_requests: 1024,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(30),
+            request_timeout: Duration::from_secs(60),
+            idle_timeout: Duration::from_secs(60),
+            health_lasts: Duration::from_secs(1),
+            status_file: None,
+            topic_metrics: true,
+            max_topic_series: 10_000,
+            force_delete_tenants: false,
+            force_delete_namespaces: false,
+            pulsar_level: "4.0.0".to_owned(),
+            commit: "unknown".to_owned(),
+        }
+    }
+}

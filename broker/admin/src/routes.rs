@@ -1,0 +1,187 @@
+//! The one table of what is served. Routing, the answers 404 and 405, and `ROUTES.md` come from it.
+
+use std::pin::Pin;
+
+use hyper::Method;
+
+use crate::errors::Refusal;
+use crate::reply::Reply;
+use crate::request::Call;
+use crate::{brokers, clusters, lookup, metrics, namespaces, partitions, permissions, tenants, topic_stats, topics, ui};
+
+/// Who may call a row, once callers are authenticated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// Everybody.
+    Anyone,
+    /// Super-users.
+    Superuser,
+    /// Administrators of the tenant in the path.
+    TenantAdmin,
+    /// Administrators of the tenant, and whoever may produce to or consume from the topic in the path.
+    TopicUser,
+}
+
+/// How much a row matters to tools that exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Client test suites, probes or widely used tools break without it.
+    Core,
+    /// Used every day by administrators.
+    Common,
+}
+
+/// A row as the documentation shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RouteLine {
+    /// GET, PUT, POST or DELETE.
+    pub method: String,
+    /// Parameters in braces; `{domain}` is `persistent` or `non-persistent`.
+    pub path: &'static str,
+    /// Who may call it.
+    pub class: Class,
+    /// How much it matters.
+    pub mark: Mark,
+    /// What it does.
+    pub summary: &'static str,
+}
+
+/// Everything that is served, in the order of the documentation.
+pub fn routes() -> impl Iterator<Item = RouteLine> {
+    let line = |r: &Route| RouteLine { method: r.method.to_string(), path: r.path, class: r.class, mark: r.mark, summary: r.summary };
+    ROUTES.iter().map(line)
+}
+
+/// A row.
+pub(crate) struct Route {
+    pub(crate) method: Method,
+    pub(crate) path: &'static str,
+    pub(crate) handler: fn(Call) -> Answer,
+    pub(crate) class: Class,
+    pub(crate) mark: Mark,
+    pub(crate) summary: &'static str,
+}
+
+/// What a handler comes to.
+pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Reply, Refusal>>>>;
+
+macro_rules! rows {
+    ($($mark:ident $class:ident $method:ident $path:literal => $handler:path, $summary:literal;)*) => {
+        &[$(Route {
+            method: Method::$method,
+            path: $path,
+            handler: |call| Box::pin($handler(call)),
+            class: Class::$class,
+            mark: Mark::$mark,
+            summary: $summary,
+        }),*]
+    };
+}
+
+#[rustfmt::skip]
+pub(crate) static ROUTES: &[Route] = rows![
+    Core   Anyone      GET    "/" => ui::front_page, "The first page: links and a quick start";
+    Core   Anyone      GET    "/metrics" => metrics::scrape, "Metrics in Prometheus' text format 0.0.4";
+    Core   Anyone      GET    "/status.html" => brokers::status_page, "`OK`, or 404 while the status file is not there";
+
+    Core   Anyone      GET    "/admin/v2/clusters" => clusters::list, "Names of the clusters";
+    Core   Superuser   GET    "/admin/v2/clusters/{cluster}" => clusters::get, "Where a cluster is reached";
+    Core   Superuser   PUT    "/admin/v2/clusters/{cluster}" => clusters::create, "Add a cluster";
+    Core   Superuser   POST   "/admin/v2/clusters/{cluster}" => clusters::update, "Replace a cluster";
+    Common Superuser   DELETE "/admin/v2/clusters/{cluster}" => clusters::delete, "Remove a cluster that nobody uses";
+
+    Core   Superuser   GET    "/admin/v2/tenants" => tenants::list, "Names of the tenants";
+    Core   Superuser   GET    "/admin/v2/tenants/{tenant}" => tenants::get, "Who administers a tenant, and where it lives";
+    Core   Superuser   PUT    "/admin/v2/tenants/{tenant}" => tenants::create, "Add a tenant";
+    Core   Superuser   POST   "/admin/v2/tenants/{tenant}" => tenants::update, "Replace a tenant";
+    Core   Superuser   DELETE "/admin/v2/tenants/{tenant}" => tenants::delete, "Remove a tenant without namespaces; `force`";
+
+    Core   TenantAdmin GET    "/admin/v2/namespaces/{tenant}" => namespaces::list, "Names of a tenant's namespaces";
+    Core   TenantAdmin GET    "/admin/v2/namespaces/{tenant}/{namespace}" => namespaces::get, "All policies";
+    Core   TenantAdmin PUT    "/admin/v2/namespaces/{tenant}/{namespace}" => namespaces::create, "Add a namespace; the body may hold policies; `bundles`";
+    Core   TenantAdmin DELETE "/admin/v2/namespaces/{tenant}/{namespace}" => namespaces::delete, "Remove a namespace without topics; `force`";
+    Core   TenantAdmin GET    "/admin/v2/namespaces/{tenant}/{namespace}/topics" => namespaces::topics, "Names of its topics, partitions one by one; `mode`, `includeSystemTopic`";
+    Common TenantAdmin GET    "/admin/v2/namespaces/{tenant}/{namespace}/bundles" => namespaces::bundles, "Its bundles";
+    Core   TenantAdmin GET    "/admin/v2/namespaces/{tenant}/{namespace}/permissions" => permissions::list, "Grants by role";
+    Core   TenantAdmin POST   "/admin/v2/namespaces/{tenant}/{namespace}/permissions/{role}" => permissions::grant, "Replace what a role is granted";
+    Core   TenantAdmin DELETE "/admin/v2/namespaces/{tenant}/{namespace}/permissions/{role}" => permissions::revoke, "Take everything from a role";
+
+    Core   TenantAdmin GET    "/admin/v2/{domain}/{tenant}/{namespace}" => topics::list, "Names of the topics, partitions one by one; `includeSystemTopic`";
+    Core   TenantAdmin GET    "/admin/v2/{domain}/{tenant}/{namespace}/partitioned" => topics::list_partitioned, "Names of the partitioned topics";
+    Core   TenantAdmin PUT    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}" => topics::create, "Add a topic without partitions; the body may hold properties";
+    Core   TenantAdmin DELETE "/admin/v2/{domain}/{tenant}/{namespace}/{topic}" => topics::delete, "Remove a topic without partitions, or one partition; `force`";
+    Core   TenantAdmin PUT    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/partitions" => partitions::create, "Add a partitioned topic";
+    Core   TenantAdmin POST   "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/partitions" => partitions::update, "Raise the number of partitions";
+    Core   TopicUser   GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/partitions" => partitions::get, "The number of partitions; `checkAllowAutoCreation`";
+    Core   TenantAdmin DELETE "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/partitions" => partitions::delete, "Remove a partitioned topic; `force`";
+    Core   TenantAdmin PUT    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/unload" => topics::unload, "Let go of a topic; its clients come back";
+    Core   TopicUser   GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/stats" => topic_stats::stats, "Numbers of a topic; `excludePublishers`, `excludeConsumers`";
+    Core   TopicUser   GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/partitioned-stats" => topic_stats::partitioned, "Numbers of a partitioned topic; `perPartition`";
+    Core   TopicUser   GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/internalStats" => topic_stats::internal, "Ledgers and cursors of a topic";
+    Core   TopicUser   GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/lastMessageId" => topic_stats::last_message_id, "The place of the last message";
+    Core   TopicUser   GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/subscriptions" => topics::subscriptions, "Names of the subscriptions";
+
+    Core   TopicUser   GET    "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}" => lookup::topic, "Where a topic is served";
+    Common TopicUser   GET    "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}/bundle" => lookup::bundle, "The bundle a topic is in";
+
+    Core   Superuser   GET    "/admin/v2/brokers" => brokers::list, "Addresses of the brokers";
+    Core   Superuser   GET    "/admin/v2/brokers/{cluster}" => brokers::of_cluster, "Addresses of a cluster's brokers";
+    Core   Anyone      GET    "/admin/v2/brokers/health" => brokers::health, "`ok` when a message could be written and read back";
+    Core   Anyone      GET    "/admin/v2/brokers/ready" => brokers::ready, "`ok` as soon as requests are served";
+    Core   Anyone      GET    "/admin/v2/brokers/version" => brokers::version, "The level of Pulsar's API that is served";
+    Common Superuser   GET    "/admin/v2/brokers/leaderBroker" => brokers::leader, "The broker that leads the cluster";
+];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+    use std::fmt::Write;
+
+    use super::*;
+
+    /// The page as it must be; the test below says how to write it.
+    fn page() -> String {
+        let mut page = String::from(concat!(
+            "# What is served over HTTP\n\n",
+            "Written from the table in `src/routes.rs`; after a change there, run the tests of this crate with `GEMINGA_WRITE_DOCS=1`.\n",
+            "`{domain}` is `persistent` or `non-persistent`; names after a semicolon are query parameters.\n",
+            "Mark: C is core (clients, probes and widely used tools need it), M is common.\n",
+            "Who: who may call it once callers are authenticated.\n\n",
+            "| Mark | Who | Call | What |\n|---|---|---|---|\n",
+        ));
+        for RouteLine { method, path, class, mark, summary } in routes() {
+            let mark = if mark == Mark::Core { "C" } else { "M" };
+            writeln!(page, "| {mark} | {class:?} | `{method} {path}` | {summary} |").unwrap();
+        }
+        page
+    }
+
+    #[test]
+    fn the_page_of_routes_is_up_to_date() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/ROUTES.md");
+        if std::env::var_os("GEMINGA_WRITE_DOCS").is_some() {
+            std::fs::write(file, page()).unwrap();
+        }
+        let written = std::fs::read_to_string(file).unwrap_or_default();
+        assert!(written == page(), "ROUTES.md differs from the table; run the tests with GEMINGA_WRITE_DOCS=1 to write it");
+    }
+
+    #[test]
+    fn no_two_rows_serve_the_same() {
+        let mut seen = HashSet::new();
+        for route in ROUTES {
+            // Names of parameters make no difference to a caller.
+            let shape: Vec<_> = route.path.split('/').map(|s| if s.starts_with('{') && s != "{domain}" { "{}" } else { s }).collect();
+            assert!(seen.insert((route.method.clone(), shape)), "{} {}", route.method, route.path);
+        }
+    }
+
+    #[test]
+    fn every_write_to_clusters_and_tenants_needs_a_superuser() {
+        for route in ROUTES.iter().filter(|r| r.method != Method::GET) {
+            let of_all = route.path.starts_with("/admin/v2/clusters") || route.path.starts_with("/admin/v2/tenants");
+            let expected = if of_all { Class::Superuser } else { Class::TenantAdmin };
+            assert_eq!(route.class, expected, "{} {}", route.method, route.path);
+        }
+    }
+}

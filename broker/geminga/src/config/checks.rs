@@ -1,0 +1,43 @@
+//! What no setting can check alone: settings that contradict each other.
+
+use std::collections::BTreeMap;
+
+use super::Config;
+use super::amounts::ByteSize;
+use super::listeners::BindAddress;
+use super::problem::Problem;
+use super::sources::Choice;
+
+pub(super) fn check(config: &Config, chosen: &BTreeMap<String, Choice>, problems: &mut Vec<Problem>) {
+    let shown: BTreeMap<&str, String> = config.show().into_iter().collect();
+    let mut wrong = |keys: &[&str], reason: &str| problems.push(Problem::together(keys, &shown, chosen, reason));
+
+    let network = &config.network;
+    if network.endpoints().is_empty() {
+        wrong(&["brokerServicePort", "webServicePort"], "both are off, so nobody could connect; set at least one");
+    }
+    if network.pulsar_port.is_some_and(|port| port != 0 && network.http_port == Some(port)) {
+        wrong(&["brokerServicePort", "webServicePort"], "two listeners cannot share a port");
+    }
+    if BindAddress::Host(network.advertised_address.clone()).is_any() {
+        wrong(&["advertisedAddress"], "nobody can connect to an address that stands for all; name a host or one address");
+    }
+    if let Some(internal) = &network.internal_listener
+        && !network.advertised_listeners.is_empty()
+        && !network.advertised_listeners.iter().any(|named| named.listener == *internal)
+    {
+        wrong(&["internalListenerName", "advertisedListeners"], "the internal listener must be one of the advertised ones");
+    }
+    if config.ledgers.min_rollover > config.ledgers.max_rollover {
+        let keys = ["managedLedgerMinLedgerRolloverTimeMinutes", "managedLedgerMaxLedgerRolloverTimeMinutes"];
+        wrong(&keys, "the shorter time cannot be longer than the longer one");
+    }
+    if config.dispatch.min_read_entries > config.dispatch.max_read_entries {
+        wrong(&["dispatcherMinReadBatchSize", "dispatcherMaxReadBatchSize"], "the least cannot be more than the most");
+    }
+    // A frame with its headers and the log's own framing has to fit into one file of the log.
+    let largest_entry = ByteSize::bytes(config.connections.max_message_size.get().saturating_add(64 << 10));
+    if largest_entry > config.storage.segment_size {
+        wrong(&["maxMessageSize", "logSegmentSizeMB"], "the largest message does not fit into a file of the log; raise logSegmentSizeMB");
+    }
+}

@@ -1,0 +1,339 @@
+//! Pulsar's keys that are known and not acted on yet: they are checked, kept and shown, so that a file written for Pulsar
+//! loads and a wrong value is found on the day it is written.
+
+use super::amounts::{SizeOr, SizeUnit, TimeOrOff, TimeUnit, milliseconds, minutes, seconds};
+use super::forms::{Check, Flag, Form, LimitOrOff, List, Number, OneOf, Text};
+
+/// What is done with a key of Pulsar's that Geminga does not act on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plan {
+    /// It will be acted on in a later version.
+    NotYet,
+    /// It is kept and shown, and changes nothing.
+    Kept,
+}
+
+/// A key that is known and not acted on yet.
+pub struct Later {
+    /// Its name.
+    pub key: &'static str,
+    /// What may be written.
+    pub form: &'static dyn Check,
+    /// Pulsar's default.
+    pub default: &'static str,
+    /// What happens to it.
+    pub plan: Plan,
+}
+
+/// The key, if it is known and not acted on yet.
+pub fn find(key: &str) -> Option<&'static Later> {
+    GROUPS.iter().flat_map(|(_, keys)| keys.iter()).find(|later| later.key == key)
+}
+
+/// All of them, under the headings of the reference page.
+pub fn groups() -> &'static [(&'static str, &'static [Later])] {
+    GROUPS
+}
+
+/// Families of keys of which every member is kept without a check.
+pub const KEPT_FAMILIES: &[&str] = &[
+    "fileSystem",
+    "gcs",
+    "loadBalancer",
+    "managedLedgerOffload",
+    "openID",
+    "replicatedSubscriptions",
+    "replication",
+    "s3ManagedLedger",
+    "tlsKeyStore",
+    "tlsTrustStore",
+];
+
+/// Keys that promise protection which this version does not have: it refuses to start rather than run open.
+pub const REFUSED_WHEN_TRUE: &[&str] = &[
+    "authenticationEnabled",
+    "authorizationEnabled",
+    "tlsEnabledWithKeyStore",
+    "tlsRequireTrustedClientCertOnConnect",
+    "encryptionRequireOnProducer",
+];
+
+const fn not_yet(key: &'static str, form: &'static dyn Check, default: &'static str) -> Later {
+    Later { key, form, default, plan: Plan::NotYet }
+}
+const fn kept(key: &'static str, form: &'static dyn Check, default: &'static str) -> Later {
+    Later { key, form, default, plan: Plan::Kept }
+}
+
+const FLAG: &dyn Check = &Flag;
+const TEXT: &dyn Check = &Text;
+const LIST: &dyn Check = &List;
+const LIMIT: &dyn Check = &LimitOrOff;
+const COUNT: &dyn Check = &Number(0u64, i64::MAX as u64);
+const COUNT_OR_OFF: &dyn Check = &Number(-1i64, i64::MAX);
+const POSITIVE: &dyn Check = &Number(1u64, u32::MAX as u64);
+const SHARE: &dyn Check = &Number(0.0f64, 1.0);
+const BYTES_OR_OFF: &dyn Check = &SizeOr(SizeUnit::Bytes, "no limit");
+const SECONDS: &dyn Check = &seconds(1, u32::MAX as u64);
+const SECONDS_OR_OFF: &dyn Check = &TimeOrOff(TimeUnit::Seconds);
+const MINUTES: &dyn Check = &minutes(1, u32::MAX as u64);
+const MINUTES_OR_OFF: &dyn Check = &TimeOrOff(TimeUnit::Minutes);
+const MILLISECONDS: &dyn Check = &milliseconds(0, u32::MAX as u64);
+const STRATEGY: &dyn Check = &OneOf(&[
+    ("UNDEFINED", 0),
+    ("ALWAYS_INCOMPATIBLE", 1),
+    ("ALWAYS_COMPATIBLE", 2),
+    ("BACKWARD", 3),
+    ("FORWARD", 4),
+    ("FULL", 5),
+    ("BACKWARD_TRANSITIVE", 6),
+    ("FORWARD_TRANSITIVE", 7),
+    ("FULL_TRANSITIVE", 8),
+]);
+const QUOTA_POLICY: &dyn Check = &OneOf(&[("producer_request_hold", 0), ("producer_exception", 1), ("consumer_backlog_eviction", 2)]);
+const INACTIVE_MODE: &dyn Check = &OneOf(&[("delete_when_no_subscriptions", 0), ("delete_when_subscriptions_caught_up", 1)]);
+const PROVIDERS: &dyn Check = &Providers;
+const SUBSCRIPTION_TYPES: &dyn Check = &SubscriptionTypes;
+
+/// Class names of Pulsar's authentication providers that have a counterpart here.
+#[derive(Clone, Copy)]
+struct Providers;
+
+impl Form for Providers {
+    type Value = Vec<String>;
+    fn parse(&self, text: &str) -> Result<Self::Value, String> {
+        let names = List.parse(text)?;
+        let known = |name: &String| PROVIDER_NAMES.iter().any(|known| name.rsplit('.').next() == Some(known));
+        match names.iter().find(|name| !known(name)) {
+            Some(stranger) => Err(format!("there is no counterpart of {stranger}")),
+            None => Ok(names),
+        }
+    }
+    fn show(&self, value: &Self::Value) -> String {
+        List.show(value)
+    }
+    fn allowed(&self) -> String {
+        format!("a list of {}", PROVIDER_NAMES.join(", "))
+    }
+}
+
+const PROVIDER_NAMES: &[&str] = &["AuthenticationProviderToken", "AuthenticationProviderTls", "AuthenticationProviderBasic"];
+
+#[derive(Clone, Copy)]
+struct SubscriptionTypes;
+
+impl Form for SubscriptionTypes {
+    type Value = Vec<String>;
+    fn parse(&self, text: &str) -> Result<Self::Value, String> {
+        let names = List.parse(text)?;
+        match names.iter().find(|name| !TYPE_NAMES.contains(&name.as_str())) {
+            Some(stranger) => Err(format!("{stranger} is no subscription type")),
+            None => Ok(names),
+        }
+    }
+    fn show(&self, value: &Self::Value) -> String {
+        List.show(value)
+    }
+    fn allowed(&self) -> String {
+        format!("a list of {}", TYPE_NAMES.join(", "))
+    }
+}
+
+const TYPE_NAMES: &[&str] = &["Exclusive", "Shared", "Failover", "Key_Shared"];
+
+static GROUPS: &[(&str, &[Later])] = &[
+    (
+        "Authentication and authorization",
+        &[
+            not_yet("authenticationEnabled", FLAG, "false"),
+            not_yet("authenticationProviders", PROVIDERS, ""),
+            not_yet("authenticationRefreshCheckSeconds", SECONDS, "60"),
+            not_yet("authenticateOriginalAuthData", FLAG, "false"),
+            not_yet("proxyRoles", LIST, ""),
+            not_yet("authorizationEnabled", FLAG, "false"),
+            not_yet("authorizationProvider", TEXT, "org.apache.pulsar.broker.authorization.PulsarAuthorizationProvider"),
+            not_yet("authorizationAllowWildcardsMatching", FLAG, "false"),
+            not_yet("superUserRoles", LIST, ""),
+            not_yet("anonymousUserRole", TEXT, ""),
+            not_yet("tokenSecretKey", TEXT, ""),
+            not_yet("tokenPublicKey", TEXT, ""),
+            not_yet("tokenPublicAlg", TEXT, "RS256"),
+            not_yet("tokenAuthClaim", TEXT, "sub"),
+            not_yet("tokenAudienceClaim", TEXT, ""),
+            not_yet("tokenAudience", TEXT, ""),
+            not_yet("tokenAllowedClockSkewSeconds", SECONDS_OR_OFF, "0"),
+            not_yet("basicAuthConf", TEXT, ""),
+            not_yet("encryptionRequireOnProducer", FLAG, "false"),
+            not_yet("haProxyProtocolEnabled", FLAG, "false"),
+        ],
+    ),
+    (
+        "TLS",
+        &[
+            not_yet("tlsEnabled", FLAG, "false"),
+            not_yet("tlsCertificateFilePath", TEXT, ""),
+            not_yet("tlsKeyFilePath", TEXT, ""),
+            not_yet("tlsTrustCertsFilePath", TEXT, ""),
+            not_yet("tlsAllowInsecureConnection", FLAG, "false"),
+            not_yet("tlsRequireTrustedClientCertOnConnect", FLAG, "false"),
+            not_yet("tlsProtocols", LIST, ""),
+            not_yet("tlsCiphers", LIST, ""),
+            not_yet("tlsCertRefreshCheckDurationSec", SECONDS_OR_OFF, "300"),
+            not_yet("tlsEnabledWithKeyStore", FLAG, "false"),
+        ],
+    ),
+    (
+        "Limits on tenants, topics and clients",
+        &[
+            not_yet("maxTenants", LIMIT, "0"),
+            not_yet("maxNamespacesPerTenant", LIMIT, "0"),
+            not_yet("maxTopicsPerNamespace", LIMIT, "0"),
+            not_yet("maxProducersPerTopic", LIMIT, "0"),
+            not_yet("maxConsumersPerTopic", LIMIT, "0"),
+            not_yet("maxConsumersPerSubscription", LIMIT, "0"),
+            not_yet("maxSubscriptionsPerTopic", LIMIT, "0"),
+            not_yet("maxSameAddressProducersPerTopic", LIMIT, "0"),
+            not_yet("maxSameAddressConsumersPerTopic", LIMIT, "0"),
+            not_yet("maxConcurrentNonPersistentMessagePerConnection", COUNT, "1000"),
+            not_yet("forceDeleteTenantAllowed", FLAG, "false"),
+            not_yet("forceDeleteNamespaceAllowed", FLAG, "false"),
+            not_yet("httpRequestsLimitEnabled", FLAG, "false"),
+            not_yet("httpRequestsMaxPerSecond", &Number(0.0f64, 1e9), "100"),
+            not_yet("disableHttpDebugMethods", FLAG, "false"),
+        ],
+    ),
+    (
+        "Rates",
+        &[
+            not_yet("brokerPublisherThrottlingMaxMessageRate", COUNT, "0"),
+            not_yet("brokerPublisherThrottlingMaxByteRate", COUNT, "0"),
+            not_yet("maxPublishRatePerTopicInMessages", COUNT, "0"),
+            not_yet("maxPublishRatePerTopicInBytes", COUNT, "0"),
+            not_yet("dispatchThrottlingRateInMsg", COUNT, "0"),
+            not_yet("dispatchThrottlingRateInByte", COUNT, "0"),
+            not_yet("dispatchThrottlingRatePerTopicInMsg", COUNT, "0"),
+            not_yet("dispatchThrottlingRatePerTopicInByte", COUNT, "0"),
+            not_yet("dispatchThrottlingRatePerSubscriptionInMsg", COUNT, "0"),
+            not_yet("dispatchThrottlingRatePerSubscriptionInByte", COUNT, "0"),
+            not_yet("dispatchThrottlingRatePerReplicatorInMsg", COUNT, "0"),
+            not_yet("dispatchThrottlingRatePerReplicatorInByte", COUNT, "0"),
+            not_yet("dispatchThrottlingRateRelativeToPublishRate", FLAG, "false"),
+            not_yet("dispatchThrottlingOnNonBacklogConsumerEnabled", FLAG, "true"),
+            not_yet("dispatchThrottlingOnBatchMessageEnabled", FLAG, "false"),
+            not_yet("subscribeThrottlingRatePerConsumer", COUNT, "0"),
+            not_yet("subscribeRatePeriodPerConsumerInSecond", SECONDS, "30"),
+        ],
+    ),
+    (
+        "Inactive topics, quotas and expiry",
+        &[
+            not_yet("brokerDeleteInactiveTopicsEnabled", FLAG, "true"),
+            not_yet("brokerDeleteInactiveTopicsFrequencySeconds", SECONDS, "60"),
+            not_yet("brokerDeleteInactiveTopicsMode", INACTIVE_MODE, "delete_when_no_subscriptions"),
+            not_yet("brokerDeleteInactiveTopicsMaxInactiveDurationSeconds", SECONDS, ""),
+            not_yet("brokerDeleteInactivePartitionedTopicMetadataEnabled", FLAG, "false"),
+            not_yet("backlogQuotaCheckEnabled", FLAG, "true"),
+            not_yet("backlogQuotaCheckIntervalInSeconds", SECONDS, "60"),
+            not_yet("backlogQuotaDefaultLimitBytes", BYTES_OR_OFF, "-1"),
+            not_yet("backlogQuotaDefaultLimitGB", &Number(-1.0f64, 1e9), "-1"),
+            not_yet("backlogQuotaDefaultLimitSecond", COUNT_OR_OFF, "-1"),
+            not_yet("backlogQuotaDefaultRetentionPolicy", QUOTA_POLICY, "producer_request_hold"),
+            not_yet("ttlDurationDefaultInSeconds", SECONDS_OR_OFF, "0"),
+            not_yet("messageExpiryCheckIntervalInMinutes", MINUTES, "5"),
+            not_yet("subscriptionExpirationTimeMinutes", MINUTES_OR_OFF, "0"),
+            not_yet("subscriptionExpiryCheckIntervalInMinutes", MINUTES, "5"),
+        ],
+    ),
+    (
+        "Subscriptions",
+        &[
+            not_yet("subscriptionTypesEnabled", SUBSCRIPTION_TYPES, "Exclusive,Shared,Failover,Key_Shared"),
+            not_yet("subscriptionKeySharedUseConsistentHashing", FLAG, "true"),
+            not_yet("subscriptionKeySharedConsistentHashingReplicaPoints", POSITIVE, "100"),
+            not_yet("keySharedLookAheadMsgInReplayThresholdPerConsumer", COUNT, "2000"),
+            not_yet("keySharedLookAheadMsgInReplayThresholdPerSubscription", COUNT, "20000"),
+            not_yet("activeConsumerFailoverDelayTimeMillis", MILLISECONDS, "1000"),
+            not_yet("subscriptionRedeliveryTrackerEnabled", FLAG, "true"),
+            not_yet("delayedDeliveryEnabled", FLAG, "true"),
+            not_yet("delayedDeliveryTickTimeMillis", MILLISECONDS, "1000"),
+            not_yet("isDelayedDeliveryDeliverAtTimeStrict", FLAG, "false"),
+            not_yet("enableBrokerSideSubscriptionPatternEvaluation", FLAG, "true"),
+            not_yet("subscriptionPatternMaxLength", POSITIVE, "50"),
+            not_yet("enableBrokerTopicListWatcher", FLAG, "true"),
+            kept("entryFilterNames", LIST, ""),
+            kept("entryFiltersDirectory", TEXT, ""),
+            kept("allowOverrideEntryFilters", FLAG, "false"),
+        ],
+    ),
+    (
+        "Deduplication, transactions and compaction",
+        &[
+            not_yet("brokerDeduplicationEnabled", FLAG, "false"),
+            not_yet("brokerDeduplicationMaxNumberOfProducers", POSITIVE, "10000"),
+            not_yet("brokerDeduplicationEntriesInterval", POSITIVE, "1000"),
+            not_yet("brokerDeduplicationSnapshotIntervalSeconds", SECONDS, "120"),
+            not_yet("brokerDeduplicationProducerInactivityTimeoutMinutes", MINUTES, "360"),
+            not_yet("transactionCoordinatorEnabled", FLAG, "false"),
+            not_yet("brokerServiceCompactionThresholdInBytes", COUNT, "0"),
+            not_yet("brokerServiceCompactionMonitorIntervalInSeconds", SECONDS, "60"),
+            not_yet("brokerServiceCompactionPhaseOneLoopTimeInSeconds", SECONDS, "30"),
+        ],
+    ),
+    (
+        "Policies and schemas",
+        &[
+            not_yet("systemTopicEnabled", FLAG, "true"),
+            not_yet("topicLevelPoliciesEnabled", FLAG, "true"),
+            not_yet("isAllowAutoUpdateSchemaEnabled", FLAG, "true"),
+            not_yet("isSchemaValidationEnforced", FLAG, "false"),
+            not_yet("schemaCompatibilityStrategy", STRATEGY, "FULL"),
+            not_yet("systemTopicSchemaCompatibilityStrategy", STRATEGY, "ALWAYS_COMPATIBLE"),
+            not_yet("brokerEntryMetadataInterceptors", LIST, ""),
+            not_yet("exposingBrokerEntryMetadataToClientEnabled", FLAG, "false"),
+            kept("enableReplicatedSubscriptions", FLAG, "true"),
+        ],
+    ),
+    (
+        "Entry cache",
+        &[
+            not_yet("managedLedgerCacheEvictionWatermark", SHARE, "0.9"),
+            not_yet("managedLedgerCacheEvictionIntervalMs", MILLISECONDS, "10"),
+            not_yet("managedLedgerCacheEvictionTimeThresholdMillis", MILLISECONDS, "1000"),
+            not_yet("cacheEvictionByMarkDeletedPosition", FLAG, "false"),
+            not_yet("cacheEvictionByExpectedReadCount", FLAG, "true"),
+            not_yet("managedLedgerCursorBackloggedThreshold", COUNT, "1000"),
+        ],
+    ),
+    (
+        "Metrics",
+        &[
+            not_yet("exposeTopicLevelMetricsInPrometheus", FLAG, "true"),
+            not_yet("exposeConsumerLevelMetricsInPrometheus", FLAG, "false"),
+            not_yet("exposeProducerLevelMetricsInPrometheus", FLAG, "false"),
+            not_yet("exposeManagedLedgerMetricsInPrometheus", FLAG, "true"),
+            not_yet("exposeManagedCursorMetricsInPrometheus", FLAG, "false"),
+            not_yet("exposePreciseBacklogInPrometheus", FLAG, "false"),
+            not_yet("exposeSubscriptionBacklogSizeInPrometheus", FLAG, "false"),
+            not_yet("exposeSubscriptionBacklogAgeInPrometheus", FLAG, "false"),
+            not_yet("exposeBundlesMetricsInPrometheus", FLAG, "false"),
+            not_yet("exposePublisherStats", FLAG, "true"),
+            not_yet("aggregatePublisherStatsByProducerName", FLAG, "false"),
+            not_yet("splitTopicAndPartitionLabelInPrometheus", FLAG, "false"),
+            not_yet("exposeCustomTopicMetricLabelsEnabled", FLAG, "false"),
+            not_yet("allowedTopicPropertyKeysForMetrics", LIST, ""),
+            not_yet("metricsBufferResponse", FLAG, "false"),
+            not_yet("authenticateMetricsEndpoint", FLAG, "false"),
+            not_yet("metricsServletTimeoutMs", MILLISECONDS, "30000"),
+        ],
+    ),
+    (
+        "Replicas",
+        &[
+            kept("managedLedgerDefaultEnsembleSize", POSITIVE, "2"),
+            kept("managedLedgerDefaultWriteQuorum", POSITIVE, "2"),
+            kept("managedLedgerDefaultAckQuorum", POSITIVE, "2"),
+            kept("managedLedgerPassword", TEXT, ""),
+            kept("offloadersDirectory", TEXT, "./offloaders"),
+        ],
+    ),
+];

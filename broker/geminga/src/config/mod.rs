@@ -1,0 +1,111 @@
+//! The configuration: one struct, read once from Pulsar's `key=value` files, the environment and flags.
+
+use std::collections::BTreeMap;
+
+pub mod amounts;
+pub mod connections;
+pub mod forms;
+pub mod http;
+pub mod ignored;
+pub mod known;
+pub mod later;
+pub mod listeners;
+pub mod loaded;
+pub mod machine;
+pub mod memory;
+pub mod network;
+pub mod problem;
+pub mod reference;
+pub mod secrets;
+pub mod show;
+pub mod sources;
+pub mod storage;
+pub mod topics;
+pub mod upkeep;
+
+mod checks;
+mod table;
+
+pub use amounts::ByteSize;
+pub use connections::Connections;
+pub use http::Http;
+pub use known::Verdict;
+pub use loaded::{Effective, Loaded, Unknown};
+pub use memory::Memory;
+pub use network::Network;
+pub use problem::{ConfigError, Problem};
+pub use sources::{Origin, Sources};
+pub use storage::{Ledgers, Storage};
+pub use topics::{Dispatch, Topics};
+pub use upkeep::Upkeep;
+
+use sources::Choice;
+use table::{Given, Section, Setting};
+
+/// Every setting that Geminga acts on, typed and checked. Hand each room its section, not the whole.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Ports, addresses and the names they are advertised under.
+    pub network: Network,
+    /// Event loops, connections and their limits.
+    pub connections: Connections,
+    /// Limits of the HTTP side.
+    pub http: Http,
+    /// How topics and subscriptions come to be.
+    pub topics: Topics,
+    /// How fast and how far messages run ahead of acknowledgements.
+    pub dispatch: Dispatch,
+    /// The data directory and the log.
+    pub storage: Storage,
+    /// Ledgers and cursors.
+    pub ledgers: Ledgers,
+    /// The memory budget and its parts.
+    pub memory: Memory,
+    /// Starting, stopping and telling how it goes.
+    pub upkeep: Upkeep,
+}
+
+/// Says of each section in turn what is the same for all of them.
+macro_rules! each_section {
+    ($callback:ident) => {
+        $callback!(network: Network, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, storage: Storage, ledgers: Ledgers, memory: Memory, upkeep: Upkeep)
+    };
+}
+
+impl Config {
+    fn read(given: &mut Given<'_>) -> Self {
+        macro_rules! read {
+            ($($field:ident: $section:ident),+) => { Self { $($field: $section::read(given)),+ } };
+        }
+        each_section!(read)
+    }
+
+    /// The settings of each section under its title, in the order of the reference.
+    pub(crate) fn sections() -> Vec<(&'static str, Vec<Setting>)> {
+        macro_rules! told {
+            ($($field:ident: $section:ident),+) => { vec![$(($section::TITLE, $section::settings())),+] };
+        }
+        each_section!(told)
+    }
+
+    /// Every key with its value as it would be written.
+    pub(crate) fn show(&self) -> Vec<(&'static str, String)> {
+        macro_rules! shown {
+            ($($field:ident: $section:ident),+) => { [$(self.$field.show()),+].concat() };
+        }
+        each_section!(shown)
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let nothing: BTreeMap<String, Choice> = BTreeMap::new();
+        let mut config = Self::read(&mut Given::new(&nothing));
+        // Without settings no part can be over the budget.
+        config.memory.settle(&nothing, &mut Vec::new());
+        config
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,79 @@
+//! How topics come to be, and what producers and consumers of one may do.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use super::amounts::{ByteSize, SizeOr, SizeUnit, TimeOrForEver, TimeOrOff, TimeUnit, bytes};
+use super::forms::{Flag, LimitOrOff, Number, OneOf};
+use super::table::settings;
+
+/// What a topic becomes that is created by its first producer or consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AutoTopicType {
+    /// One topic.
+    NonPartitioned,
+    /// `defaultNumPartitions` partitions.
+    Partitioned,
+}
+
+settings! {
+    /// How topics and subscriptions come to be, and how long what was consumed is kept.
+    pub struct Topics, "Topics" {
+        /// Whether persistent topics are served.
+        persistent: bool = "enablePersistentTopics", Flag, default true;
+        /// Whether non-persistent topics are served.
+        non_persistent: bool = "enableNonPersistentTopics", Flag, default true;
+        /// Whether the first producer or consumer of a topic creates it. Off, a misspelt name is an error instead of a new topic.
+        auto_creation: bool = "allowAutoTopicCreation", Flag, default true;
+        /// What a topic becomes that is created that way.
+        auto_creation_type: AutoTopicType = "allowAutoTopicCreationType",
+            OneOf(&[("non-partitioned", AutoTopicType::NonPartitioned), ("partitioned", AutoTopicType::Partitioned)]),
+            default AutoTopicType::NonPartitioned;
+        /// Partitions of a topic that is created that way, when partitioned.
+        default_partitions: NonZeroU32 = "defaultNumPartitions", Number(NonZeroU32::MIN, MAX_PARTITIONS), default NonZeroU32::MIN;
+        /// Partitions that one topic may have at most.
+        max_partitions: Option<NonZeroU32> = "maxNumPartitionsPerPartitionedTopic", LimitOrOff, default None;
+        /// Whether the first consumer of a subscription creates it.
+        auto_subscription: bool = "allowAutoSubscriptionCreation", Flag, default true;
+        /// Bundles that a new namespace is divided into: the units in which topics move between brokers.
+        default_bundles: NonZeroU32 = "defaultNumberOfNamespaceBundles", Number(NonZeroU32::MIN, MAX_PARTITIONS),
+            default const { NonZeroU32::new(4).unwrap() }, pulsar "4; 32 in 5.0";
+        /// Consumed messages are kept this long. Takes disk; readers and new subscriptions can go back as far.
+        retention_time: Option<Duration> = "defaultRetentionTimeInMinutes", TimeOrForEver(TimeUnit::Minutes), default Some(Duration::ZERO);
+        /// Consumed messages are kept up to this size per topic.
+        retention_size: Option<ByteSize> = "defaultRetentionSizeInMB", SizeOr(SizeUnit::Mebibytes, "for ever"), default Some(ByteSize::bytes(0));
+        /// How often retention is looked at; off, consumed messages are only let go of when a ledger is closed.
+        retention_check: Option<Duration> = "retentionCheckIntervalInSeconds", TimeOrOff(TimeUnit::Seconds), default Some(Duration::from_secs(120));
+        /// Whether acks of single messages of a batch are kept. Off, a batch with one unacked message is delivered again as a whole.
+        batch_index_acks: bool = "acknowledgmentAtBatchIndexLevelEnabled", Flag, default true, pulsar "false before 4.2";
+    }
+}
+
+settings! {
+    /// How fast and how far messages run ahead of acknowledgements.
+    pub struct Dispatch, "Delivery" {
+        /// Unacked messages of one consumer of a Shared or Key_Shared subscription at most; it gets nothing more until it acks.
+        max_unacked_per_consumer: Option<NonZeroU32> = "maxUnackedMessagesPerConsumer", LimitOrOff, default NonZeroU32::new(50_000);
+        /// Unacked messages of one subscription at most.
+        max_unacked_per_subscription: Option<NonZeroU32> = "maxUnackedMessagesPerSubscription", LimitOrOff, default NonZeroU32::new(200_000);
+        /// Unacked messages of all subscriptions at most; beyond it those that hold the most get nothing more.
+        max_unacked: Option<NonZeroU32> = "maxUnackedMessagesPerBroker", LimitOrOff, default None;
+        /// The share of that which a subscription may still hold while the broker is over the limit.
+        blocked_share: f64 = "maxUnackedMessagesPerSubscriptionOnBrokerBlocked", Number(0.0, 1.0), default 0.16;
+        /// Entries that one read of a subscription asks for at most. Larger reads cost memory, smaller ones turns.
+        max_read_entries: NonZeroU32 = "dispatcherMaxReadBatchSize", Number(NonZeroU32::MIN, MAX_BATCH), default const { NonZeroU32::new(1_000).unwrap() },
+            pulsar "100; 500 in 5.0";
+        /// Entries that a read asks for at least after reads had to be made smaller.
+        min_read_entries: NonZeroU32 = "dispatcherMinReadBatchSize", Number(NonZeroU32::MIN, MAX_BATCH), default NonZeroU32::MIN;
+        /// Bytes that one read of a subscription asks for at most.
+        max_read_bytes: ByteSize = "dispatcherMaxReadSizeBytes", bytes(1, 1 << 40), default ByteSize::mib(5);
+        /// Entries that one consumer of a Shared subscription gets before it is the next one's turn.
+        max_round_robin_entries: NonZeroU32 = "dispatcherMaxRoundRobinBatchSize", Number(NonZeroU32::MIN, MAX_BATCH),
+            default const { NonZeroU32::new(20).unwrap() };
+        /// Whether permits are counted in messages before a batch is sent, instead of letting the last batch run over.
+        precise_flow: bool = "preciseDispatcherFlowControl", Flag, default false;
+    }
+}
+
+const MAX_PARTITIONS: NonZeroU32 = NonZeroU32::new(1 << 20).unwrap();
+const MAX_BATCH: NonZeroU32 = NonZeroU32::new(1_000_000).unwrap();

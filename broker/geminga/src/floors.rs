@@ -1,0 +1,183 @@
+//! What each floor is told, from the configuration.
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use admin::AdminOptions;
+use ledger::log::LogOptions;
+use ledger::{LedgerLimits, Retention};
+use metadata::EmbeddedOptions;
+use metadata::clusters::Cluster;
+use server::{Listen, ServerSettings};
+use topic::TopicSettings;
+
+use crate::config::listeners::{AdvertisedListener, Endpoint, Scheme};
+use crate::config::topics::AutoTopicType;
+use crate::config::{ByteSize, Config};
+use crate::data_dir::DataDir;
+
+/// A consumer that seeks comes back after its back-off; until then a reader's cursor must be kept for it.
+const NON_DURABLE_GRACE: Duration = Duration::from_secs(30);
+
+/// A hundred years: far enough, and no sum with it overflows.
+const NEVER_MS: u64 = 100 * 365 * 86_400_000;
+
+/// The event loops and what they serve.
+///
+/// # Errors
+/// A host that cannot be resolved.
+pub fn server_settings(config: &Config, data: &DataDir) -> io::Result<ServerSettings> {
+    let endpoints = config.network.endpoints();
+    let (connections, memory) = (&config.connections, &config.memory);
+    Ok(ServerSettings {
+        cluster: config.network.cluster_name.clone(),
+        io_threads: connections.io_threads,
+        pulsar: sockets(&endpoints, Scheme::Pulsar)?,
+        http: sockets(&endpoints, Scheme::Http)?,
+        max_message_bytes: connections.max_message_size.as_usize(),
+        keep_alive: connections.keep_alive,
+        handshake_timeout: connections.handshake_timeout,
+        max_connections: limit(connections.max_connections) as usize,
+        max_connections_per_ip: limit(connections.max_connections_per_ip) as usize,
+        max_http_connections: config.http.max_connections.get() as usize,
+        max_pending_publishes: connections.max_pending_publishes.get() as usize,
+        publish_buffer_bytes: memory.publish_buffer.as_usize(),
+        cache_bytes: memory.cache.as_usize(),
+        out_buffer_bytes: connections.out_buffer_high.as_usize(),
+        control_threads: config.storage.control_threads.get() as usize,
+        auto_topic_creation: config.topics.auto_creation,
+        auto_topic_partitions: auto_partitions(config),
+        max_partitions: limit(config.topics.max_partitions),
+        default_bundles: config.topics.default_bundles.get(),
+        shutdown_timeout: config.upkeep.shutdown_timeout,
+        topic: topic_settings(config, data),
+    })
+}
+
+fn auto_partitions(config: &Config) -> Option<u32> {
+    match config.topics.auto_creation_type {
+        AutoTopicType::NonPartitioned => None,
+        AutoTopicType::Partitioned => Some(config.topics.default_partitions.get()),
+    }
+}
+
+fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
+    let (dispatch, ledgers, topics) = (&config.dispatch, &config.ledgers, &config.topics);
+    TopicSettings {
+        ledger: LedgerLimits {
+            max_entries: ledgers.max_entries.get(),
+            max_bytes: ledgers.max_size.get(),
+            min_age_ms: millis(ledgers.min_rollover),
+            max_age_ms: millis(ledgers.max_rollover),
+        },
+        retention: Retention { time_ms: topics.retention_time.map_or(-1, signed_millis), size_bytes: topics.retention_size.map_or(-1, signed_bytes) },
+        max_entry_bytes: config.connections.max_message_size.as_usize() + wire::FRAME_PADDING,
+        max_read_entries: dispatch.max_read_entries.get() as usize,
+        max_read_bytes: dispatch.max_read_bytes.as_usize(),
+        max_round_robin: dispatch.max_round_robin_entries.get() as usize,
+        max_unacked_per_consumer: limit(dispatch.max_unacked_per_consumer),
+        max_unacked_per_subscription: limit(dispatch.max_unacked_per_subscription),
+        mark_delete_rate: ledgers.mark_delete_rate,
+        cursor_flush_ms: millis(ledgers.cursor_flush),
+        max_ranges: ledgers.max_acked_ranges.get() as usize,
+        max_batches: ledgers.max_batch_acks.get() as usize,
+        cursor_ledger_max_entries: ledgers.cursor_max_entries.get(),
+        batch_index_ack: topics.batch_index_acks,
+        non_durable_grace_ms: millis(NON_DURABLE_GRACE),
+        retention_check_ms: topics.retention_check.map_or(NEVER_MS, millis),
+        auto_subscription: topics.auto_subscription,
+        // The epoch counts the starts on the data directory, so a name is never made twice.
+        producer_name_prefix: format!("{}-{}", config.network.cluster_name, data.epoch),
+    }
+}
+
+fn sockets(endpoints: &[Endpoint], scheme: Scheme) -> io::Result<Vec<Listen>> {
+    endpoints.iter().filter(|endpoint| endpoint.scheme == scheme).map(|e| Ok(Listen { address: resolve(e)?, optional: e.companion })).collect()
+}
+
+fn resolve(endpoint: &Endpoint) -> io::Result<SocketAddr> {
+    let unknown = |reason: String| io::Error::other(format!("cannot listen on {}: {reason}. Set bindAddress to an address of this machine", endpoint.host));
+    let mut addresses = (endpoint.host.as_str(), endpoint.port).to_socket_addrs().map_err(|e| unknown(e.to_string()))?;
+    addresses.next().ok_or_else(|| unknown("the name has no address".to_owned()))
+}
+
+/// What clients are told; the first listener is for those that name none.
+pub fn server_endpoints(advertised: &[AdvertisedListener]) -> server::Endpoints {
+    let first = advertised.first().cloned().unwrap_or_default();
+    server::Endpoints {
+        pulsar: first.pulsar.unwrap_or_default(),
+        pulsar_tls: first.pulsar_tls,
+        http: first.http.unwrap_or_default(),
+        https: first.https,
+        listeners: advertised.iter().map(|l| server::AdvertisedListener { name: l.name.clone(), pulsar: l.pulsar.clone(), pulsar_tls: l.pulsar_tls.clone() }).collect(),
+    }
+}
+
+/// The cluster as it is recorded at the first start.
+pub fn cluster(endpoints: &server::Endpoints) -> Cluster {
+    let some = |url: &str| (!url.is_empty()).then(|| url.to_owned());
+    Cluster {
+        service_url: some(&endpoints.http),
+        service_url_tls: endpoints.https.clone(),
+        broker_service_url: some(&endpoints.pulsar),
+        broker_service_url_tls: endpoints.pulsar_tls.clone(),
+        ..Cluster::default()
+    }
+}
+
+/// The shared log. An entry may be as large as a message and its padding.
+pub fn log_options(config: &Config) -> LogOptions {
+    let storage = &config.storage;
+    let max_entry_bytes = config.connections.max_message_size.as_usize() + wire::FRAME_PADDING;
+    LogOptions {
+        segment_bytes: storage.segment_size.get(),
+        recycle: storage.spare_segments as usize,
+        compact_below_percent: percent(storage.compact_below),
+        reserve_bytes: storage.reserve.get(),
+        read_threads: storage.read_threads.get() as usize,
+        queue_bytes: config.memory.log_queue.as_usize(),
+        max_entry_bytes,
+        max_block_bytes: LogOptions::default().max_block_bytes.max(2 * max_entry_bytes),
+        index_cache_bytes: config.memory.index_cache.as_usize(),
+        ..LogOptions::default()
+    }
+}
+
+/// The metadata store.
+pub fn metadata_options(config: &Config) -> EmbeddedOptions {
+    EmbeddedOptions { cache_bytes: config.memory.metadata_cache.as_usize(), ..EmbeddedOptions::default() }
+}
+
+/// The HTTP side.
+pub fn admin_options(config: &Config) -> AdminOptions {
+    let http = &config.http;
+    AdminOptions {
+        max_header_bytes: http.max_head.as_usize(),
+        max_body_bytes: http.max_body.map_or(AdminOptions::default().max_body_bytes, ByteSize::as_usize),
+        max_concurrent_requests: http.max_requests.get() as usize,
+        status_file: config.upkeep.status_file.clone(),
+        ..AdminOptions::default()
+    }
+}
+
+fn limit(limit: Option<NonZeroU32>) -> u32 {
+    limit.map_or(0, NonZeroU32::get)
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn signed_millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn signed_bytes(size: ByteSize) -> i64 {
+    i64::try_from(size.get()).unwrap_or(i64::MAX)
+}
+
+fn percent(share: f64) -> u8 {
+    (share * 100.0).round().clamp(0.0, 100.0) as u8
+}

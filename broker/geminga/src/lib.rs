@@ -1,0 +1,17 @@
+//! The front door: configuration, logging, the command line and what a data directory says about itself.
+//!
+//! `main.rs` builds the floors from the ground up with what these modules hand out; nothing here touches a message.
+
+pub mod banner;
+pub mod cli;
+pub mod config;
+pub mod consume;
+pub mod data_dir;
+pub mod endpoints;
+pub mod floors;
+pub mod logging;
+pub mod produce;
+pub mod signals;
+pub mod standalone;
+pub mod start;
+mod terminal;

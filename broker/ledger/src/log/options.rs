@@ -1,0 +1,74 @@
+//! What may be set about a log.
+
+use super::errors::OpenError;
+use super::format::{BLOCK_HEADER, RECORD_HEADER, SEGMENT_HEADER, TRAILER};
+
+/// What may be set about a log.
+#[derive(Clone, Debug)]
+pub struct LogOptions {
+    /// Bytes of a segment file. Large: fewer changes of file, but space comes back in larger pieces and the newest file
+    /// takes longer to check after a crash.
+    pub segment_bytes: u64,
+    /// Spare files kept for writing again, which is cheaper to sync than a fresh file.
+    pub recycle: usize,
+    /// A full segment with a smaller share of live bytes, in percent, is compacted; 0 never compacts.
+    pub compact_below_percent: u8,
+    /// Bytes per second that compaction writes at most.
+    pub compact_bytes_per_second: u64,
+    /// Publishes are refused while less than this is free; what frees space, and cursors, may use it up.
+    pub reserve_bytes: u64,
+    /// Threads for reads that miss the cache.
+    pub read_threads: usize,
+    /// Bytes waiting for the writer above which [`SharedLog::is_congested`](super::SharedLog::is_congested) says so.
+    pub queue_bytes: usize,
+    /// The largest entry taken.
+    pub max_entry_bytes: usize,
+    /// The largest block taken.
+    pub max_block_bytes: usize,
+    /// Memory for the footers of segments that are read from.
+    pub index_cache_bytes: usize,
+    /// Sync before reporting durable. Off only to show what is lost then.
+    pub sync: bool,
+    /// Open although durable data is damaged: what can be read is kept, what is lost is reported by
+    /// [`SharedLog::recovered`](super::SharedLog::recovered).
+    pub allow_damage: bool,
+}
+
+impl Default for LogOptions {
+    fn default() -> LogOptions {
+        LogOptions {
+            segment_bytes: 64 << 20,
+            recycle: 2,
+            compact_below_percent: 35,
+            compact_bytes_per_second: 32 << 20,
+            reserve_bytes: 256 << 20,
+            read_threads: 2,
+            queue_bytes: 64 << 20,
+            max_entry_bytes: 16 << 20,
+            max_block_bytes: 32 << 20,
+            index_cache_bytes: 4 << 20,
+            sync: true,
+            allow_damage: false,
+        }
+    }
+}
+
+impl LogOptions {
+    pub(crate) fn check(&self) -> Result<(), OpenError> {
+        let smallest = (SEGMENT_HEADER + TRAILER + 4096) as u64;
+        let refuse = |why: &str| Err(OpenError::Options(why.into()));
+        if self.segment_bytes < smallest || !self.segment_bytes.is_multiple_of(512) {
+            return refuse("segment_bytes must be a multiple of 512 and at least 8 KiB");
+        }
+        if self.segment_bytes > 2 << 30 || self.max_block_bytes > 1 << 30 {
+            return refuse("segment_bytes may be at most 2 GiB and max_block_bytes at most 1 GiB");
+        }
+        if self.max_entry_bytes + RECORD_HEADER + BLOCK_HEADER > self.max_block_bytes {
+            return refuse("max_block_bytes must leave room for an entry of max_entry_bytes");
+        }
+        if self.read_threads == 0 {
+            return refuse("read_threads must be at least 1");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,234 @@
+//! What goes back to a client: the effects of topics, spelt as frames into the connection's out buffer.
+
+use topic::{ConnectionKey, Effect, Reply};
+use wire::{Command, Delivery, NO_REQUEST, Receipt, ServerError, proto};
+
+use crate::connection::Connection;
+use crate::letter::{Letter, TopicEvent, TopicRef};
+use crate::route;
+use crate::worker::Worker;
+
+impl Worker {
+    /// An effect for a connection of this worker.
+    pub(crate) fn on_connection(&mut self, from: TopicRef, effect: Effect) {
+        match effect {
+            Effect::Receipt { to, sequence, highest_sequence, at, bytes } => {
+                let Some(connection) = self.settle(to.connection, bytes) else { return };
+                let (ledger, entry) = at.map_or((-1_i64, -1_i64), |at| (at.ledger.0, at.entry.0));
+                let partition = connection.producers.get(&to.id).map_or(-1, |route| route.partition);
+                let receipt = Receipt {
+                    producer_id: to.id,
+                    sequence_id: sequence,
+                    highest_sequence_id: (highest_sequence > 0).then_some(highest_sequence),
+                    ledger: ledger.cast_unsigned(),
+                    entry: entry.cast_unsigned(),
+                    partition,
+                };
+                wire::encode_receipt(connection.out.tail(), &receipt);
+                self.mark_dirty(to.connection.slot, to.connection.generation);
+            }
+            Effect::Refused { to, sequence, error, message, bytes } => {
+                if self.settle(to.connection, bytes).is_some() {
+                    let refusal = proto::CommandSendError { producer_id: to.id, sequence_id: sequence, error: error.into(), message };
+                    self.tell(to.connection, &refusal.into());
+                }
+            }
+            Effect::Forgotten { to, bytes } => drop(self.settle(to.connection, bytes)),
+            Effect::Deliver { .. } => self.deliver(effect),
+            Effect::Reply { to, reply } => self.reply(from, to, reply),
+            _ => {}
+        }
+    }
+
+    /// A publish was answered: its budget goes back.
+    fn settle(&mut self, key: ConnectionKey, bytes: u32) -> Option<&mut Connection> {
+        let budget = self.shared.settings.share(self.shared.settings.publish_buffer_bytes);
+        let was_spent = self.publish_bytes >= budget;
+        self.publish_bytes = self.publish_bytes.saturating_sub(bytes as usize);
+        if was_spent && self.publish_bytes < budget {
+            self.resume_paused();
+        }
+        let connection = self.connections.get_mut(key.slot, key.generation)?;
+        connection.pending_publishes = connection.pending_publishes.saturating_sub(1);
+        if connection.link.is_paused() {
+            self.reconsider_pause(key.slot, key.generation);
+        }
+        self.connections.get_mut(key.slot, key.generation)
+    }
+
+    fn deliver(&mut self, effect: Effect) {
+        let Effect::Deliver { to, at, redeliveries, ack_set, epoch, bytes } = effect else { return };
+        let limit = self.shared.settings.out_buffer_bytes;
+        let key = to.connection;
+        let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
+        let Some(partition) = connection.consumers.get(&to.id).map(|route| route.partition) else { return };
+        let delivery = Delivery {
+            consumer_id: to.id,
+            ledger: at.ledger.0.cast_unsigned(),
+            entry: at.entry.0.cast_unsigned(),
+            partition,
+            redelivery_count: redeliveries,
+            ack_set: ack_set.as_deref().map_or(&[][..], |set| &set.0),
+            consumer_epoch: epoch,
+        };
+        wire::encode_message_header(connection.out.tail(), &delivery, bytes.len());
+        connection.out.payload(bytes);
+        if !connection.stalled && connection.out.len() > limit {
+            connection.stalled = true;
+            self.set_writable(key.slot, key.generation, false);
+        }
+        self.mark_dirty(key.slot, key.generation);
+    }
+
+    fn reply(&mut self, from: TopicRef, to: ConnectionKey, reply: Reply) {
+        match reply {
+            Reply::Success { request } => {
+                self.unsubscribed(to, request, true);
+                self.tell_success(to, request);
+            }
+            Reply::Error { request, error, message } => self.failed(to, request, error, &message),
+            Reply::ProducerReady { request, producer, slot, name, last_sequence } => {
+                self.producer_ready(from, producer, slot, request, name, last_sequence);
+            }
+            Reply::ConsumerReady { request, consumer, slot } => self.consumer_ready(from, consumer, slot, request),
+            Reply::CloseProducer { producer } => {
+                if let Some(connection) = self.connections.get_mut(to.slot, to.generation) {
+                    connection.forget_producer(producer.id);
+                    self.tell(to, &proto::CommandCloseProducer { producer_id: producer.id, request_id: NO_REQUEST, ..Default::default() }.into());
+                }
+            }
+            Reply::CloseConsumer { consumer } => {
+                if let Some(connection) = self.connections.get_mut(to.slot, to.generation) {
+                    connection.consumers.remove(&consumer.id);
+                    self.tell(to, &proto::CommandCloseConsumer { consumer_id: consumer.id, request_id: NO_REQUEST, ..Default::default() }.into());
+                }
+            }
+            Reply::AckDone { request, consumer, error } => self.tell_ack(to, consumer.id, request, error),
+            Reply::LastMessageId { request, at, partition, batch_index, mark_delete } => {
+                let mut last = message_id(at);
+                last.partition = Some(partition);
+                last.batch_index = Some(batch_index);
+                let response =
+                    proto::CommandGetLastMessageIdResponse { last_message_id: last, request_id: request, consumer_mark_delete_position: Some(message_id(mark_delete)) };
+                self.tell(to, &response.into());
+            }
+            Reply::ConsumerStats { request, stats } => self.tell(to, &consumer_stats(request, *stats).into()),
+        }
+    }
+
+    fn producer_ready(&mut self, from: TopicRef, producer: topic::ProducerKey, slot: topic::ProducerSlot, request: u64, name: String, last_sequence: i64) {
+        let key = producer.connection;
+        let detach = |request| Letter::ToTopic { topic: from, event: TopicEvent::DetachProducer { key: producer, request } };
+        let Some(connection) = self.connections.get_mut(key.slot, key.generation) else {
+            // The connection went away while its producer was being attached.
+            return self.send(from.worker, detach(None));
+        };
+        let Some(route) = connection.producers.get_mut(&producer.id) else { return self.send(from.worker, detach(None)) };
+        if let Some(closing) = route.attach(from, slot) {
+            connection.forget_producer(producer.id);
+            return self.send(from.worker, detach(Some(closing)));
+        }
+        let success = proto::CommandProducerSuccess {
+            request_id: request,
+            producer_name: name,
+            last_sequence_id: Some(last_sequence),
+            schema_version: Some(Default::default()),
+            producer_ready: Some(true),
+            ..Default::default()
+        };
+        self.tell(key, &success.into());
+    }
+
+    fn consumer_ready(&mut self, from: TopicRef, consumer: topic::ConsumerKey, slot: topic::ConsumerSlot, request: u64) {
+        let key = consumer.connection;
+        let detach = |request| Letter::ToTopic { topic: from, event: TopicEvent::DetachConsumer { key: consumer, request } };
+        let Some(connection) = self.connections.get_mut(key.slot, key.generation) else {
+            return self.send(from.worker, detach(None));
+        };
+        let Some(route) = connection.consumers.get_mut(&consumer.id) else { return self.send(from.worker, detach(None)) };
+        if let Some(closing) = route.attach(from, slot) {
+            connection.consumers.remove(&consumer.id);
+            return self.send(from.worker, detach(Some(closing)));
+        }
+        let stalled = connection.stalled;
+        self.tell_success(key, request);
+        if stalled {
+            self.send(from.worker, Letter::ToTopic { topic: from, event: TopicEvent::SetWritable { key: consumer, slot, writable: false } });
+        }
+    }
+
+    /// A request failed; if it was to attach something, that is not attached, and a close that waited for it is answered.
+    fn failed(&mut self, to: ConnectionKey, request: u64, error: ServerError, message: &str) {
+        self.unsubscribed(to, request, false);
+        let Some(connection) = self.connections.get_mut(to.slot, to.generation) else { return };
+        let close = route::give_up(&mut connection.producers, request).or_else(|| route::give_up(&mut connection.consumers, request)).flatten();
+        self.tell_error(to, request, error, message);
+        if let Some(closing) = close {
+            self.tell_success(to, closing);
+        }
+    }
+
+    fn unsubscribed(&mut self, to: ConnectionKey, request: u64, done: bool) {
+        let Some(connection) = self.connections.get_mut(to.slot, to.generation) else { return };
+        if let Some(index) = connection.unsubscribing.iter().position(|(r, _)| *r == request) {
+            let (_, consumer) = connection.unsubscribing.swap_remove(index);
+            if done {
+                connection.consumers.remove(&consumer);
+            }
+        }
+    }
+
+    /// A finished frame from a control job.
+    pub(crate) fn answer(&mut self, to: ConnectionKey, command: &Command) {
+        self.tell(to, command);
+    }
+
+    pub(crate) fn tell(&mut self, to: ConnectionKey, command: &Command) {
+        let limit = self.shared.settings.out_buffer_bytes;
+        let Some(connection) = self.connections.get_mut(to.slot, to.generation) else { return };
+        command.encode(connection.out.tail());
+        // A peer that asks and does not read the answers is not read either.
+        let flooded = connection.out.len() > 2 * limit && !connection.link.is_paused();
+        self.mark_dirty(to.slot, to.generation);
+        if flooded {
+            self.pause(to);
+        }
+    }
+
+    pub(crate) fn tell_success(&mut self, to: ConnectionKey, request: u64) {
+        self.tell(to, &proto::CommandSuccess { request_id: request, schema: None }.into());
+    }
+
+    pub(crate) fn tell_error(&mut self, to: ConnectionKey, request: u64, error: ServerError, message: &str) {
+        self.tell(to, &proto::CommandError { request_id: request, error: error.into(), message: message.to_owned() }.into());
+    }
+
+    pub(crate) fn tell_ack(&mut self, to: ConnectionKey, consumer: u64, request: u64, error: Option<(ServerError, String)>) {
+        let (error, message) = match error {
+            Some((error, message)) => (Some(error.into()), Some(message)),
+            // A message, even an empty one, would be read as a failure.
+            None => (None, None),
+        };
+        let response = proto::CommandAckResponse { consumer_id: consumer, request_id: Some(request), error, message, ..Default::default() };
+        self.tell(to, &response.into());
+    }
+}
+
+fn message_id(at: ledger::Position) -> proto::MessageIdData {
+    proto::MessageIdData { ledger_id: at.ledger.0.cast_unsigned(), entry_id: at.entry.0.cast_unsigned(), ..Default::default() }
+}
+
+fn consumer_stats(request: u64, stats: topic::stats::ConsumerStats) -> proto::CommandConsumerStatsResponse {
+    proto::CommandConsumerStatsResponse {
+        request_id: request,
+        consumer_name: Some(stats.name),
+        available_permits: Some(stats.available_permits.max(0).cast_unsigned()),
+        unacked_messages: Some(stats.unacked_messages),
+        blocked_consumer_on_unacked_msgs: Some(stats.blocked_on_unacked),
+        address: Some(stats.address),
+        connected_since: Some(stats.connected_since_ms.to_string()),
+        r#type: Some(stats.kind.to_owned()),
+        msg_backlog: Some(stats.backlog),
+        ..Default::default()
+    }
+}

@@ -1,0 +1,219 @@
+//! Which topics there are, as the metadata tree tells it. Blocking: for control threads.
+
+use ledger::{Cursor, LedgerId, LedgerList, ManagedLedger};
+use metadata::paths::{Domain, NamespacePath, TopicPath};
+use metadata::partitioned::{self, PartitionedError, PartitionedTopic};
+use metadata::{Expected, MetadataError, MetadataStore, Rejected, Transaction, topics};
+use topic::Change;
+use wire::{NamespaceName, TopicName};
+
+use crate::handle::TopicError;
+
+fn namespace_path(namespace: &NamespaceName) -> NamespacePath<'_> {
+    NamespacePath::new(namespace.tenant(), namespace.local())
+}
+
+/// Where a topic's chain is recorded; its cursors are the children.
+pub(crate) fn managed_ledger(name: &TopicName) -> String {
+    namespace_path(&name.namespace()).topic(Domain::Persistent, name.local()).managed_ledger()
+}
+
+fn cursor(name: &TopicName, subscription: &str) -> String {
+    namespace_path(&name.namespace()).topic(Domain::Persistent, name.local()).cursor(subscription)
+}
+
+fn path<'a>(namespace: &'a NamespaceName, name: &'a TopicName) -> TopicPath<'a> {
+    namespace_path(namespace).topic(Domain::Persistent, name.local())
+}
+
+pub(crate) fn namespace_exists(metadata: &dyn MetadataStore, namespace: &NamespaceName) -> Result<bool, MetadataError> {
+    metadata.exists(&namespace_path(namespace).policies())
+}
+
+fn require_namespace(metadata: &dyn MetadataStore, namespace: &NamespaceName) -> Result<(), TopicError> {
+    match namespace_exists(metadata, namespace)? {
+        true => Ok(()),
+        false => Err(TopicError::NoSuchNamespace(namespace.clone())),
+    }
+}
+
+/// Partitions of a partitioned topic; none if it is not one.
+pub(crate) fn partition_count(metadata: &dyn MetadataStore, name: &TopicName) -> Result<Option<u32>, MetadataError> {
+    match partitioned::get(metadata, path(&name.namespace(), name)) {
+        Ok((topic, _)) => Ok(Some(topic.partitions)),
+        Err(PartitionedError::Store(error)) => Err(error),
+        Err(PartitionedError::Malformed(error)) => Err(MetadataError::Unknown(error.to_string())),
+        Err(_) => Ok(None),
+    }
+}
+
+/// All persistent topics of a namespace, sorted.
+pub(crate) fn topics(metadata: &dyn MetadataStore, namespace: &NamespaceName) -> Result<Vec<TopicName>, TopicError> {
+    require_namespace(metadata, namespace)?;
+    let names = topics::list(metadata, namespace_path(namespace), Domain::Persistent).map_err(|e| TopicError::Storage(e.to_string()))?;
+    Ok(named(namespace, names))
+}
+
+/// Base names of the persistent partitioned topics of a namespace, sorted.
+pub(crate) fn partitioned_topics(metadata: &dyn MetadataStore, namespace: &NamespaceName) -> Result<Vec<TopicName>, TopicError> {
+    require_namespace(metadata, namespace)?;
+    let names = partitioned::list(metadata, namespace_path(namespace), Domain::Persistent).map_err(|e| TopicError::Storage(e.to_string()))?;
+    Ok(named(namespace, names))
+}
+
+fn named(namespace: &NamespaceName, locals: Vec<String>) -> Vec<TopicName> {
+    let mut topics: Vec<_> =
+        locals.iter().filter_map(|local| TopicName::new(wire::Domain::Persistent, namespace, local).ok()).collect();
+    topics.sort();
+    topics
+}
+
+/// See [`Handle::partitions`](crate::Handle::partitions).
+pub(crate) fn partitions(metadata: &dyn MetadataStore, name: &TopicName) -> Result<Option<u32>, TopicError> {
+    if let Some(count) = partition_count(metadata, name)? {
+        return Ok(Some(count));
+    }
+    if metadata.exists(&managed_ledger(name))? {
+        return Ok(None);
+    }
+    require_namespace(metadata, &name.namespace())?;
+    Err(TopicError::NotFound(name.clone()))
+}
+
+/// What a client is told: 0 for a topic without partitions, which need not exist yet. With `auto` a topic that is asked for
+/// the first time becomes a partitioned one.
+pub(crate) fn partitions_for_client(
+    metadata: &dyn MetadataStore,
+    name: &TopicName,
+    create: bool,
+    auto: Option<u32>,
+    limit: u32,
+) -> Result<u32, TopicError> {
+    match partitions(metadata, name) {
+        Ok(count) => Ok(count.unwrap_or(0)),
+        Err(TopicError::NotFound(_)) if name.is_partition() => Ok(0),
+        Err(TopicError::NotFound(_)) if create => match auto {
+            None => Ok(0),
+            Some(count) => match create_partitioned(metadata, name, count, Vec::new(), limit) {
+                Ok(()) => Ok(count),
+                // Somebody else was faster; whatever it made is the answer.
+                Err(TopicError::Exists(_)) => Ok(partitions(metadata, name)?.unwrap_or(0)),
+                Err(error) => Err(error),
+            },
+        },
+        Err(error) => Err(error),
+    }
+}
+
+/// See [`Handle::create_topic`](crate::Handle::create_topic).
+pub(crate) fn create_topic(metadata: &dyn MetadataStore, name: &TopicName, properties: Vec<(String, String)>) -> Result<(), TopicError> {
+    require_namespace(metadata, &name.namespace())?;
+    let base = name.partitioned();
+    if let Some(count) = partition_count(metadata, &base)? {
+        match name.partition_index() {
+            None => return Err(TopicError::Exists(name.clone())),
+            Some(index) if index >= count => {
+                return Err(TopicError::NotAllowed(format!("{base} has {count} partitions: raise their number instead of creating {name}")));
+            }
+            Some(_) => {}
+        }
+    }
+    let list = LedgerList { properties, ..Default::default() };
+    let bytes = if list.properties.is_empty() { Vec::new() } else { ManagedLedger::encode_list(&list) };
+    let namespace = name.namespace();
+    let taken = path(&namespace, name).partitioned();
+    match metadata.commit(Transaction::new().check(taken, Expected::Absent).put(managed_ledger(name), bytes, Expected::Absent)) {
+        Ok(_) => Ok(()),
+        Err(MetadataError::Rejected(Rejected::Exists { .. })) => Err(TopicError::Exists(name.clone())),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// See [`Handle::create_partitioned`](crate::Handle::create_partitioned).
+pub(crate) fn create_partitioned(
+    metadata: &dyn MetadataStore,
+    name: &TopicName,
+    partitions: u32,
+    properties: Vec<(String, String)>,
+    limit: u32,
+) -> Result<(), TopicError> {
+    if name.is_partition() {
+        return Err(TopicError::NotAllowed(format!("{name} is a partition's name: it cannot have partitions itself")));
+    }
+    check_count(partitions, limit)?;
+    let topic = PartitionedTopic { partitions, properties: properties.into_iter().collect(), ..Default::default() };
+    partitioned::create(metadata, path(&name.namespace(), name), &topic).map_err(|e| translate(name, e))
+}
+
+/// See [`Handle::update_partitions`](crate::Handle::update_partitions).
+pub(crate) fn update_partitions(metadata: &dyn MetadataStore, name: &TopicName, partitions: u32, limit: u32) -> Result<(), TopicError> {
+    check_count(partitions, limit)?;
+    if let Some(before) = partition_count(metadata, name)?
+        && partitions <= before
+    {
+        return Err(TopicError::NotAllowed(format!("number of partitions must be more than existing {before}")));
+    }
+    partitioned::grow(metadata, path(&name.namespace(), name), partitions).map_err(|e| translate(name, e))
+}
+
+fn check_count(partitions: u32, limit: u32) -> Result<(), TopicError> {
+    if partitions == 0 {
+        return Err(TopicError::NotAllowed("Number of partitions should be more than 0".to_owned()));
+    }
+    if limit > 0 && partitions > limit {
+        return Err(TopicError::NotAllowed(format!("Number of partitions should be less than or equal to {limit}")));
+    }
+    Ok(())
+}
+
+fn translate(name: &TopicName, error: PartitionedError) -> TopicError {
+    match error {
+        PartitionedError::Exists(_) => TopicError::Exists(name.clone()),
+        PartitionedError::NotFound(_) => TopicError::NotFound(name.clone()),
+        PartitionedError::UnknownNamespace(_) => TopicError::NoSuchNamespace(name.namespace()),
+        PartitionedError::Store(error) => error.into(),
+        other => TopicError::NotAllowed(other.to_string()),
+    }
+}
+
+/// Removes the record of a partitioned topic; its partitions are removed one by one.
+pub(crate) fn forget_partitioned(metadata: &dyn MetadataStore, name: &TopicName) -> Result<(), TopicError> {
+    match partitioned::delete(metadata, path(&name.namespace(), name)) {
+        Ok(()) | Err(PartitionedError::NotFound(_)) => Ok(()),
+        Err(error) => Err(translate(name, error)),
+    }
+}
+
+/// Removes a topic's record and its cursors, in one transaction; returns the ledgers that belonged to it.
+pub(crate) fn forget_topic(metadata: &dyn MetadataStore, name: &TopicName) -> Result<Vec<LedgerId>, TopicError> {
+    let path = managed_ledger(name);
+    let Some(stored) = metadata.get(&path)? else { return Err(TopicError::NotFound(name.clone())) };
+    let list = ManagedLedger::decode_list(&stored.value).map_err(TopicError::Storage)?;
+    let mut ledgers: Vec<_> = list.ledgers.iter().map(|l| l.id).collect();
+    let mut transaction = Transaction::new();
+    for cursor in metadata.children(&path)? {
+        let path = format!("{path}/{cursor}");
+        if let Some(record) = metadata.get(&path)? {
+            let cursor_ledger = Cursor::decode_record(&record.value).ok().and_then(|(_, ledger, _)| ledger);
+            ledgers.extend(cursor_ledger);
+            transaction = transaction.delete(path, Expected::Any);
+        }
+    }
+    metadata.commit(transaction.delete(path, Expected::Version(stored.version)))?;
+    Ok(ledgers)
+}
+
+/// A topic's change as a transaction; its first outcome is the new version.
+pub(crate) fn transaction(name: &TopicName, change: Change) -> Transaction {
+    match change {
+        Change::Ledgers { bytes, expected } => Transaction::new().put(managed_ledger(name), bytes, Expected::Version(expected)),
+        // The parent must be there: a topic that was deleted meanwhile must not come back as the parent of a cursor.
+        Change::CreateCursor { subscription, bytes } => {
+            Transaction::new().put(cursor(name, &subscription), bytes, Expected::Absent).check(managed_ledger(name), Expected::Any)
+        }
+        Change::Cursor { subscription, bytes, expected } => {
+            Transaction::new().put(cursor(name, &subscription), bytes, Expected::Version(expected))
+        }
+        Change::DeleteCursor { subscription, expected } => Transaction::new().delete(cursor(name, &subscription), Expected::Version(expected)),
+    }
+}

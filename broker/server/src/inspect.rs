@@ -1,0 +1,82 @@
+//! Numbers, copied from their owners.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use ledger::StoreHealth;
+use tokio::sync::oneshot;
+use topic::stats::TopicStats;
+use wire::TopicName;
+
+use crate::handle::{Handle, TopicError};
+use crate::letter::{Letter, Opener};
+use crate::loader::LoadError;
+use crate::metrics::{ServerStats, WorkerStats};
+use crate::shared::Shared;
+use crate::worker::Worker;
+
+pub(crate) async fn topic_stats(shared: &Arc<Shared>, name: TopicName) -> Result<TopicStats, TopicError> {
+    let (tell, told) = oneshot::channel();
+    let wanted = name.clone();
+    let caller = Opener::Caller(Box::new(move |outcome| {
+        let stats = match outcome {
+            Ok((worker, key)) => worker.topics.get_mut(key.slot, key.generation).map(|h| h.topic.stats()).ok_or(TopicError::Gone),
+            Err(LoadError::NotFound(_) | LoadError::Partitioned(_)) => Err(TopicError::NotFound(wanted)),
+            Err(LoadError::NoSuchNamespace(_)) => Err(TopicError::NoSuchNamespace(wanted.namespace())),
+            Err(LoadError::Draining) => Err(TopicError::Gone),
+            Err(error) => Err(TopicError::Storage(error.to_string())),
+        };
+        drop(tell.send(stats));
+    }));
+    shared.post(shared.owner(&name), Letter::Open { name, opener: caller });
+    told.await.map_err(|_| TopicError::Gone)?
+}
+
+pub(crate) async fn server_stats(shared: &Arc<Shared>, topics: bool) -> Result<ServerStats, TopicError> {
+    let mut answers = Vec::new();
+    for mailbox in &shared.mailboxes {
+        let (tell, told) = oneshot::channel();
+        mailbox.post(Letter::Call(Box::new(move |worker| drop(tell.send(worker_stats(worker, topics))))));
+        answers.push(told);
+    }
+    let mut stats = ServerStats {
+        connections_refused: shared.counters.connections_refused.load(Ordering::Relaxed),
+        storage_problem: storage_problem(shared),
+        ..ServerStats::default()
+    };
+    for answer in answers {
+        let (worker, topics) = answer.await.map_err(|_| TopicError::Gone)?;
+        stats.workers.push(worker);
+        stats.topics.extend(topics);
+    }
+    stats.topics.sort_by(|(a, _), (b, _)| a.cmp(b));
+    Ok(stats)
+}
+
+fn worker_stats(worker: &mut Worker, topics: bool) -> (WorkerStats, Vec<(TopicName, TopicStats)>) {
+    let counters = worker.counters();
+    let topics = match topics {
+        true => worker.topics.iter_mut().map(|(_, _, hosted)| (hosted.topic.name().clone(), hosted.topic.stats())).collect(),
+        false => Vec::new(),
+    };
+    (counters, topics)
+}
+
+fn storage_problem(shared: &Shared) -> Option<String> {
+    match shared.store.health() {
+        StoreHealth::Ready => None,
+        StoreHealth::DiskNearlyFull(why) => Some(format!("publishes are refused, the disk is nearly full: {why}")),
+        StoreHealth::Poisoned(why) => Some(format!("the log failed: {why}")),
+    }
+}
+
+/// Every worker answers, the log takes appends, metadata can be read.
+pub(crate) async fn check_health(shared: &Arc<Shared>) -> Result<(), String> {
+    let stats = server_stats(shared, false).await.map_err(|e| e.to_string())?;
+    if let Some(problem) = stats.storage_problem {
+        return Err(problem);
+    }
+    let handle = Handle { shared: shared.clone() };
+    let read = handle.control(|metadata| metadata.exists(metadata::paths::CLUSTERS)).await.map_err(|e| e.to_string())?;
+    read.map(drop).map_err(|e| format!("metadata: {e}"))
+}

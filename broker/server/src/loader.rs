@@ -1,0 +1,194 @@
+//! Loading a topic: its chain is read, the last ledger fenced, a new one created and recorded, and its cursors recovered.
+//!
+//! Runs on a control thread and may block. Safety comes from fencing and from the compare-and-set of the list: whoever
+//! loses either has not loaded the topic.
+
+use std::sync::mpsc;
+
+use ledger::{Cursor, CursorState, Done, LedgerId, LedgerList, LedgerStore, ManagedLedger, Position, Purpose, ReadRange, Sealed, StoreError};
+use metadata::{Expected, MetadataError, MetadataStore, Rejected};
+use topic::{StoredCursor, TopicSettings};
+use wire::{ServerError, TopicName};
+
+use crate::catalog;
+use crate::clock::wall_ms;
+use crate::settings::ServerSettings;
+
+/// What to load.
+pub(crate) struct LoadRequest {
+    pub(crate) name: TopicName,
+    /// Whether it may come into being by this.
+    pub(crate) create: bool,
+}
+
+/// A topic ready to be hosted.
+pub(crate) struct LoadedTopic {
+    pub(crate) ledger: ManagedLedger,
+    pub(crate) version: i64,
+    pub(crate) cursors: Vec<StoredCursor>,
+    pub(crate) settings: TopicSettings,
+}
+
+/// Why it was not loaded.
+#[derive(Clone, Debug, thiserror::Error)]
+pub(crate) enum LoadError {
+    #[error("namespace {0} does not exist")]
+    NoSuchNamespace(String),
+    #[error("topic {0} does not exist")]
+    NotFound(String),
+    #[error("{0} is a partitioned topic: use its partitions")]
+    Partitioned(String),
+    #[error("another owner took {0}")]
+    Conflict(String),
+    #[error("metadata of {topic}: {error}")]
+    Metadata { topic: String, error: MetadataError },
+    #[error("metadata of {topic} cannot be read: {reason}")]
+    Unreadable { topic: String, reason: String },
+    #[error("storage of {topic}: {error}")]
+    Storage { topic: String, error: StoreError },
+    #[error("the broker is shutting down")]
+    Draining,
+}
+
+impl LoadError {
+    /// As the protocol says it. ServiceNotReady makes clients try again.
+    pub(crate) fn code(&self) -> ServerError {
+        match self {
+            LoadError::NoSuchNamespace(_) | LoadError::NotFound(_) => ServerError::TopicNotFound,
+            LoadError::Partitioned(_) => ServerError::NotAllowedError,
+            LoadError::Unreadable { .. } => ServerError::PersistenceError,
+            LoadError::Conflict(_) | LoadError::Metadata { .. } | LoadError::Storage { .. } | LoadError::Draining => ServerError::ServiceNotReady,
+        }
+    }
+}
+
+pub(crate) fn load(
+    metadata: &dyn MetadataStore,
+    store: &dyn LedgerStore,
+    settings: &ServerSettings,
+    request: &LoadRequest,
+) -> Result<LoadedTopic, LoadError> {
+    let load = Load { metadata, store, settings, name: &request.name };
+    let loaded = load.run(request.create);
+    if let Err(error @ (LoadError::Metadata { .. } | LoadError::Storage { .. } | LoadError::Unreadable { .. } | LoadError::Conflict(_))) = &loaded {
+        tracing::warn!(topic = %request.name, %error, "topic not loaded");
+    }
+    loaded
+}
+
+struct Load<'a> {
+    metadata: &'a dyn MetadataStore,
+    store: &'a dyn LedgerStore,
+    settings: &'a ServerSettings,
+    name: &'a TopicName,
+}
+
+impl Load<'_> {
+    fn run(&self, create: bool) -> Result<LoadedTopic, LoadError> {
+        let (list, expected) = self.stored_list(create)?;
+        let sealed = match list.ledgers.last() {
+            Some(last) => self.fence(last.id)?,
+            None => None,
+        };
+        let fresh = wait(|done| self.store.create(Purpose::Data, done)).map_err(|e| self.storage(e))?;
+        let mut ledger = ManagedLedger::recover(list, sealed, fresh, self.settings.topic.ledger, wall_ms());
+        let version = self
+            .metadata
+            .put(&catalog::managed_ledger(self.name), &ManagedLedger::encode_list(&ledger.list()), expected)
+            .map_err(|e| self.metadata(e))?;
+        let dropped = ledger.take_dropped();
+        if !dropped.is_empty() {
+            self.store.delete(dropped, Box::new(|_| ()));
+        }
+        let cursors = self.cursors()?;
+        Ok(LoadedTopic { ledger, version, cursors, settings: self.settings.topic.clone() })
+    }
+
+    fn stored_list(&self, create: bool) -> Result<(LedgerList, Expected), LoadError> {
+        let path = catalog::managed_ledger(self.name);
+        if let Some(stored) = self.metadata.get(&path).map_err(|e| self.metadata(e))? {
+            let list = ManagedLedger::decode_list(&stored.value).map_err(|reason| self.unreadable(reason))?;
+            return Ok((list, Expected::Version(stored.version)));
+        }
+        if !catalog::namespace_exists(self.metadata, &self.name.namespace()).map_err(|e| self.metadata(e))? {
+            return Err(LoadError::NoSuchNamespace(self.name.namespace_str().to_owned()));
+        }
+        self.may_be_created(create)?;
+        Ok((LedgerList::default(), Expected::Absent))
+    }
+
+    /// A missing topic comes into being only if its name is free: not a partitioned topic's, nor that of a partition beyond the count.
+    fn may_be_created(&self, create: bool) -> Result<(), LoadError> {
+        let partitions = catalog::partition_count(self.metadata, &self.name.partitioned()).map_err(|e| self.metadata(e))?;
+        match (self.name.partition_index(), partitions) {
+            (None, Some(_)) => Err(LoadError::Partitioned(self.name.to_string())),
+            (Some(index), Some(count)) if index >= count => Err(LoadError::NotFound(self.name.to_string())),
+            // A partition of a partitioned topic exists by its parent's word, whoever asks.
+            (Some(_), Some(_)) => Ok(()),
+            (_, None) if create => Ok(()),
+            (_, None) => Err(LoadError::NotFound(self.name.to_string())),
+        }
+    }
+
+    /// The true end of a ledger; none if it is gone, which then is as good as empty.
+    fn fence(&self, ledger: LedgerId) -> Result<Option<Sealed>, LoadError> {
+        match wait(|done| self.store.open_fenced(ledger, done)) {
+            Ok(sealed) => Ok(Some(sealed)),
+            Err(StoreError::NoSuchLedger(_)) => Ok(None),
+            Err(error) => Err(self.storage(error)),
+        }
+    }
+
+    fn cursors(&self) -> Result<Vec<StoredCursor>, LoadError> {
+        let names = self.metadata.children(&catalog::managed_ledger(self.name)).map_err(|e| self.metadata(e))?;
+        names.iter().filter_map(|encoded| self.cursor(encoded).transpose()).collect()
+    }
+
+    fn cursor(&self, encoded: &str) -> Result<Option<StoredCursor>, LoadError> {
+        let subscription = wire::names::decode_name(encoded).map_err(|e| self.unreadable(e.to_string()))?.into_owned();
+        let path = format!("{}/{encoded}", catalog::managed_ledger(self.name));
+        let Some(record) = self.metadata.get(&path).map_err(|e| self.metadata(e))? else { return Ok(None) };
+        let (inline, ledger, properties) = Cursor::decode_record(&record.value).map_err(|reason| self.unreadable(reason))?;
+        let state = match ledger {
+            Some(ledger) => self.newest_state(ledger)?.unwrap_or(inline),
+            None => inline,
+        };
+        Ok(Some(StoredCursor { subscription, state, version: record.version, ledger, properties }))
+    }
+
+    /// The last entry of a cursor ledger; none if there is no ledger or nothing in it: then the record's snapshot counts.
+    fn newest_state(&self, ledger: LedgerId) -> Result<Option<CursorState>, LoadError> {
+        let Some(sealed) = self.fence(ledger)? else { return Ok(None) };
+        if sealed.last.0 < 0 {
+            return Ok(None);
+        }
+        let last = Position { ledger, entry: sealed.last };
+        let range = ReadRange { ledger, from: last.entry, last: last.entry, max_entries: 1, max_bytes: usize::MAX };
+        let entries = wait(|done| self.store.read(range, done)).map_err(|e| self.storage(e))?;
+        let entry = entries.first().ok_or_else(|| self.unreadable(format!("cursor state {last} is missing")))?;
+        Cursor::decode_position(&entry.bytes).map(Some).map_err(|reason| self.unreadable(reason))
+    }
+
+    fn metadata(&self, error: MetadataError) -> LoadError {
+        let topic = self.name.to_string();
+        match error.rejected() {
+            Some(Rejected::VersionConflict { .. } | Rejected::Exists { .. }) => LoadError::Conflict(topic),
+            _ => LoadError::Metadata { topic, error },
+        }
+    }
+
+    fn storage(&self, error: StoreError) -> LoadError {
+        LoadError::Storage { topic: self.name.to_string(), error }
+    }
+
+    fn unreadable(&self, reason: impl Into<String>) -> LoadError {
+        LoadError::Unreadable { topic: self.name.to_string(), reason: reason.into() }
+    }
+}
+
+/// Calls the store and waits. Not on a thread of the store's, nor on an event loop.
+pub(crate) fn wait<T: Send + 'static>(call: impl FnOnce(Done<T>)) -> Result<T, StoreError> {
+    let (tell, told) = mpsc::sync_channel(1);
+    call(Box::new(move |outcome| drop(tell.send(outcome))));
+    told.recv().unwrap_or_else(|_| Err(StoreError::Closed("the store went away".to_owned())))
+}

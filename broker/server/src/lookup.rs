@@ -1,0 +1,186 @@
+//! Questions that no topic has to be asked: where a topic is, how many partitions it has, which topics there are.
+
+use metadata::MetadataStore;
+use topic::ConnectionKey;
+use wire::proto::{self, LookupOutcome, PartitionedMetadataOutcome, TopicsMode};
+use wire::{Command, NamespaceName, ServerError, TopicName};
+
+use crate::catalog;
+use crate::handle::TopicError;
+use crate::letter::Letter;
+use crate::session::Offence;
+use crate::worker::Worker;
+
+impl Worker {
+    /// Commands that are answered from metadata, or by saying that there is no such thing here.
+    pub(crate) fn look_up(&mut self, key: ConnectionKey, command: Command) -> Result<(), Offence> {
+        match command {
+            Command::LookupTopic(lookup) => self.lookup_topic(key, *lookup),
+            Command::PartitionedTopicMetadata(get) => self.partitioned_metadata(key, *get),
+            Command::GetTopicsOfNamespace(get) => self.topics_of_namespace(key, *get),
+            other => match absent(&other) {
+                Some(answer) => self.tell(key, &answer),
+                None => return Err(Offence::unexpected(&other)),
+            },
+        }
+        Ok(())
+    }
+
+    /// Has a control job make the answer to a request.
+    fn answer_from_metadata(&mut self, to: ConnectionKey, job: impl FnOnce(&dyn MetadataStore) -> Command + Send + 'static) {
+        let shared = self.shared.clone();
+        self.shared.control.run(move || {
+            let command = job(&*shared.metadata);
+            shared.post(to.worker, Letter::Answer { to, command });
+        });
+    }
+
+    fn lookup_topic(&mut self, key: ConnectionKey, lookup: proto::CommandLookupTopic) {
+        let request_id = lookup.request_id;
+        let (pulsar, pulsar_tls) = match self.advertised(lookup.advertised_listener_name.as_deref()) {
+            Ok(urls) => urls,
+            Err(message) => return self.tell(key, &lookup_failed(request_id, ServerError::ServiceNotReady, message)),
+        };
+        let name = match self.usable_topic(&lookup.topic) {
+            Ok(name) => name,
+            Err((error, message)) => return self.tell(key, &lookup_failed(request_id, error, message)),
+        };
+        self.answer_from_metadata(key, move |metadata| match catalog::namespace_exists(metadata, &name.namespace()) {
+            Ok(true) => proto::CommandLookupTopicResponse {
+                broker_service_url: pulsar,
+                broker_service_url_tls: pulsar_tls,
+                response: Some(LookupOutcome::Connect.into()),
+                request_id,
+                authoritative: Some(true),
+                proxy_through_service_url: Some(false),
+                ..Default::default()
+            }
+            .into(),
+            Ok(false) => lookup_failed(request_id, ServerError::TopicNotFound, no_namespace(&name)),
+            Err(error) => lookup_failed(request_id, ServerError::MetadataError, error.to_string()),
+        });
+    }
+
+    /// The URLs for clients of a listener. Clients look for the wording of the failure.
+    fn advertised(&self, listener: Option<&str>) -> Result<(Option<String>, Option<String>), String> {
+        let endpoints = &self.shared.endpoints;
+        let Some(name) = listener.filter(|name| !name.is_empty()) else {
+            return Ok((Some(endpoints.pulsar.clone()), endpoints.pulsar_tls.clone()));
+        };
+        let named = endpoints.listeners.iter().find(|l| l.name == name).ok_or_else(|| format!("the broker do not have {name} listener"))?;
+        Ok((named.pulsar.clone(), named.pulsar_tls.clone()))
+    }
+
+    fn partitioned_metadata(&mut self, key: ConnectionKey, get: proto::CommandPartitionedTopicMetadata) {
+        let request_id = get.request_id;
+        let name = match get.topic.parse::<TopicName>() {
+            Ok(name) => name,
+            Err(error) => return self.tell(key, &partitions_failed(request_id, ServerError::InvalidTopicName, error.to_string())),
+        };
+        let create = self.shared.settings.auto_topic_creation && get.metadata_auto_creation_enabled();
+        let auto_partitions = self.shared.settings.auto_topic_partitions.filter(|_| create);
+        let limit = self.shared.settings.max_partitions;
+        self.answer_from_metadata(key, move |metadata| match catalog::partitions_for_client(metadata, &name, create, auto_partitions, limit) {
+            Ok(partitions) => proto::CommandPartitionedTopicMetadataResponse {
+                partitions: Some(partitions),
+                request_id,
+                response: Some(PartitionedMetadataOutcome::Success.into()),
+                ..Default::default()
+            }
+            .into(),
+            Err(error @ (TopicError::NoSuchNamespace(_) | TopicError::NotFound(_))) => {
+                partitions_failed(request_id, ServerError::TopicNotFound, error.to_string())
+            }
+            Err(error) => partitions_failed(request_id, ServerError::MetadataError, error.to_string()),
+        });
+    }
+
+    fn topics_of_namespace(&mut self, key: ConnectionKey, get: proto::CommandGetTopicsOfNamespace) {
+        let request_id = get.request_id;
+        let namespace = match get.namespace.parse::<NamespaceName>() {
+            Ok(namespace) => namespace,
+            Err(error) => return self.tell_error(key, request_id, ServerError::InvalidTopicName, &error.to_string()),
+        };
+        let persistent = get.mode() != TopicsMode::NonPersistent;
+        self.answer_from_metadata(key, move |metadata| {
+            let topics = match catalog::topics(metadata, &namespace) {
+                Ok(topics) if persistent => topics,
+                Ok(_) | Err(TopicError::NoSuchNamespace(_)) => Vec::new(),
+                Err(error) => {
+                    return proto::CommandError { request_id, error: ServerError::MetadataError.into(), message: error.to_string() }.into();
+                }
+            };
+            proto::CommandGetTopicsOfNamespaceResponse {
+                request_id,
+                topics: topics.iter().map(TopicName::to_string).collect(),
+                filtered: Some(false),
+                changed: Some(true),
+                ..Default::default()
+            }
+            .into()
+        });
+    }
+}
+
+/// The answer to a request for something this broker does not have: the protocol's own error, at once. None for a command
+/// that no client may send.
+fn absent(command: &Command) -> Option<Command> {
+    let no = ServerError::NotAllowedError;
+    let code = Some(no.into());
+    let transactions = Some("Transactions are not enabled".to_owned());
+    let schemas = Some("this broker keeps no schemas yet".to_owned());
+    Some(match command {
+        Command::GetSchema(c) => proto::CommandGetSchemaResponse {
+            request_id: c.request_id,
+            error_code: Some(ServerError::TopicNotFound.into()),
+            error_message: schemas,
+            ..Default::default()
+        }
+        .into(),
+        Command::GetOrCreateSchema(c) => {
+            proto::CommandGetOrCreateSchemaResponse { request_id: c.request_id, error_code: code, error_message: schemas, ..Default::default() }.into()
+        }
+        Command::TcClientConnectRequest(c) => {
+            proto::CommandTcClientConnectResponse { request_id: c.request_id, error: code, message: transactions }.into()
+        }
+        Command::NewTxn(c) => proto::CommandNewTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }.into(),
+        Command::AddPartitionToTxn(c) => {
+            proto::CommandAddPartitionToTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }.into()
+        }
+        Command::AddSubscriptionToTxn(c) => {
+            proto::CommandAddSubscriptionToTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }.into()
+        }
+        Command::EndTxn(c) => proto::CommandEndTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }.into(),
+        Command::WatchTopicList(c) => {
+            proto::CommandError { request_id: c.request_id, error: no.into(), message: "topic lists are not watched here: poll them".to_owned() }.into()
+        }
+        Command::WatchTopicListClose(c) => proto::CommandSuccess { request_id: c.request_id, schema: None }.into(),
+        _ => return None,
+    })
+}
+
+fn no_namespace(name: &TopicName) -> String {
+    format!("namespace {} does not exist", name.namespace_str())
+}
+
+fn lookup_failed(request_id: u64, error: ServerError, message: String) -> Command {
+    proto::CommandLookupTopicResponse {
+        response: Some(LookupOutcome::Failed.into()),
+        request_id,
+        error: Some(error.into()),
+        message: Some(message),
+        ..Default::default()
+    }
+    .into()
+}
+
+fn partitions_failed(request_id: u64, error: ServerError, message: String) -> Command {
+    proto::CommandPartitionedTopicMetadataResponse {
+        request_id,
+        response: Some(PartitionedMetadataOutcome::Failed.into()),
+        error: Some(error.into()),
+        message: Some(message),
+        ..Default::default()
+    }
+    .into()
+}

@@ -1,0 +1,9 @@
+//! `cargo +nightly fuzz run payload` in the folder above.
+
+#![no_main]
+
+#[allow(dead_code, reason = "the other targets use the rest")]
+#[path = "../targets.rs"]
+mod targets;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| targets::payload(bytes));
