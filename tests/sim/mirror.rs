@@ -110,7 +110,7 @@ impl Mirror {
         &mut self,
         delivery: &Delivery,
         acknowledged: &Acknowledged,
-        exists: impl Fn(Position) -> bool,
+        first: impl Fn() -> Position,
     ) -> Result<u32, String> {
         let Delivery { to, at, messages, redeliveries, left } = delivery;
         let at = *at;
@@ -125,7 +125,7 @@ impl Mirror {
             Some(count) if count == *redeliveries => {}
             Some(count) => return Err(format!("{at} came with count {redeliveries}, not {count}")),
             None if *redeliveries > 0 => return Err(format!("{at} came the first time with count {redeliveries}")),
-            None => self.check_order(at, acknowledged, exists)?,
+            None => self.check_order(at, acknowledged, first)?,
         }
         self.delivered.insert(at);
         if let Some(left) = left {
@@ -136,7 +136,7 @@ impl Mirror {
     }
 
     /// New entries come in order, after all that wait, and leave none out.
-    fn check_order(&mut self, at: Position, acknowledged: &Acknowledged, exists: impl Fn(Position) -> bool) -> Result<(), String> {
+    fn check_order(&mut self, at: Position, acknowledged: &Acknowledged, first: impl Fn() -> Position) -> Result<(), String> {
         if let Some((waiting, _)) = self.waiting.first_key_value() {
             return Err(format!("{at} came before {waiting}, which waits for redelivery"));
         }
@@ -145,20 +145,16 @@ impl Mirror {
         }
         let from = self.last.map_or(self.floor, Position::following).max(self.floor);
         if from < at {
-            let skipped = acknowledged.range(from..at).map(|(skipped, _)| *skipped);
-            if let Some(skipped) = skipped
-                .filter(|skipped| self.must_come(*skipped) && (self.durable || exists(*skipped)))
-                .find(|skipped| !self.held.contains_key(skipped))
-            {
+            let left_out = acknowledged.range(from..at).map(|(skipped, _)| *skipped);
+            let mut left_out = left_out.filter(|skipped| !self.acked.contains(skipped) && !self.held.contains_key(skipped)).peekable();
+            // What does not hold back trimming may be left behind by it.
+            let gone = if left_out.peek().is_some() && !self.durable { first() } else { Position::EARLIEST };
+            if let Some(skipped) = left_out.find(|skipped| *skipped >= gone) {
                 return Err(format!("{at} came and left out {skipped}"));
             }
         }
         self.last = Some(at);
         Ok(())
-    }
-
-    fn must_come(&self, at: Position) -> bool {
-        at >= self.floor && !self.acked.contains(&at)
     }
 
     /// Nothing that is not acked may be missing from the rest of a batch; without a crash it is exact.

@@ -57,7 +57,8 @@ async fn answer(site: &Arc<Site>, peer: SocketAddr, request: Request<Incoming>) 
     let path = request.uri().path().to_owned();
     let reply = respond(site, request).await;
     let status = reply.status();
-    if status.is_server_error() {
+    // A refusal for want of room is no fault and may come in thousands.
+    if status == StatusCode::INTERNAL_SERVER_ERROR {
         tracing::warn!(%peer, %method, path, %status, "HTTP request failed");
     } else {
         tracing::debug!(%peer, %method, path, %status, "HTTP request");
@@ -91,11 +92,14 @@ async fn carry_out(site: &Arc<Site>, request: Request<Incoming>) -> Result<Reply
     let limited = Limited::new(body, site.options.max_body_bytes);
     let body = match timeout(site.options.body_timeout, limited.collect()).await {
         Ok(Ok(body)) => body.to_bytes(),
-        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => return Err(Refusal::body_too_large(site.options.max_body_bytes)),
+        Ok(Err(error)) if error.is::<http_body_util::LengthLimitError>() => {
+            return Err(Refusal::body_too_large(site.options.max_body_bytes));
+        }
         Ok(Err(error)) => return Err(Refusal::bad_request(format!("The body did not arrive: {error}"))),
         Err(_) => return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time")),
     };
-    let call = Call { site: site.clone(), params, query: Query::parse(head.uri.query().unwrap_or_default()), body };
+    let query = Query::parse(head.uri.query().unwrap_or_default());
+    let call = Call { site: site.clone(), params, query, headers: head.headers, body };
     match timeout(site.options.request_timeout, (route.handler)(call)).await {
         Ok(result) => result,
         Err(_) => Err(Refusal::busy("the request took too long")),

@@ -65,11 +65,10 @@ struct Numbers {
 
 impl Numbers {
     fn add(&mut self, stats: &TopicStats) {
-        let count = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         self.topics += 1;
-        self.producers += count(stats.producers.len());
-        self.consumers += stats.subscriptions.iter().map(|s| count(s.consumers.len())).sum::<u64>();
-        self.subscriptions += count(stats.subscriptions.len());
+        self.producers += count(&stats.producers);
+        self.consumers += stats.subscriptions.iter().map(|s| count(&s.consumers)).sum::<u64>();
+        self.subscriptions += count(&stats.subscriptions);
         self.messages_in += stats.messages_in;
         self.bytes_in += stats.bytes_in;
         self.messages_out += stats.messages_out;
@@ -88,10 +87,11 @@ impl Numbers {
     }
 }
 
-/// A family with one number per topic, or per namespace.
-type NumberFamily = (Family, fn(&Numbers) -> u64);
+/// A family and where its number comes from.
+type FamilyOf<T> = (Family, fn(&T) -> u64);
 
-const TOPIC_FAMILIES: &[NumberFamily] = &[
+/// Told for each topic, or for each namespace.
+const TOPIC_FAMILIES: &[FamilyOf<Numbers>] = &[
     (Family::gauge("pulsar_subscriptions_count", "Subscriptions."), |n| n.subscriptions),
     (Family::gauge("pulsar_producers_count", "Connected producers."), |n| n.producers),
     (Family::gauge("pulsar_consumers_count", "Connected consumers."), |n| n.consumers),
@@ -104,16 +104,18 @@ const TOPIC_FAMILIES: &[NumberFamily] = &[
     (Family::counter("geminga_cache_misses_total", "Entries delivered after a read since the topic was loaded."), |n| n.cache_misses),
 ];
 
-/// Told for each subscription when topics are told one by one, else for each namespace.
-const OUT_FAMILIES: &[(NumberFamily, fn(&SubscriptionStats) -> u64)] = &[
-    ((Family::counter("pulsar_out_messages_total", "Messages delivered since the topic was loaded."), |n| n.messages_out), |s| s.messages_out),
-    ((Family::counter("pulsar_out_bytes_total", "Bytes delivered since the topic was loaded."), |n| n.bytes_out), |s| s.bytes_out),
-];
+const MESSAGES_OUT: Family = Family::counter("pulsar_out_messages_total", "Messages delivered since the topic was loaded.");
+const BYTES_OUT: Family = Family::counter("pulsar_out_bytes_total", "Bytes delivered since the topic was loaded.");
 
-const SUBSCRIPTION_FAMILIES: &[(Family, fn(&SubscriptionStats) -> u64)] = &[
+/// Told for each namespace where subscriptions are not told one by one.
+const OUT_FAMILIES: &[FamilyOf<Numbers>] = &[(MESSAGES_OUT, |n| n.messages_out), (BYTES_OUT, |n| n.bytes_out)];
+
+const SUBSCRIPTION_FAMILIES: &[FamilyOf<SubscriptionStats>] = &[
+    (MESSAGES_OUT, |s| s.messages_out),
+    (BYTES_OUT, |s| s.bytes_out),
     (Family::gauge("pulsar_subscription_back_log", "Entries not acknowledged."), |s| s.backlog),
     (Family::gauge("pulsar_subscription_unacked_messages", "Messages delivered and not acknowledged."), |s| s.unacked_messages),
-    (Family::gauge("pulsar_subscription_consumers_count", "Connected consumers."), |s| u64::try_from(s.consumers.len()).unwrap_or(u64::MAX)),
+    (Family::gauge("pulsar_subscription_consumers_count", "Connected consumers."), |s| count(&s.consumers)),
 ];
 
 fn broker(out: &mut Exposition, cluster: &str, scrape: &Scrape) {
@@ -129,7 +131,7 @@ fn broker(out: &mut Exposition, cluster: &str, scrape: &Scrape) {
         (Family::gauge("pulsar_broker_consumers_count", "Connected consumers."), all.consumers),
         (Family::gauge("pulsar_broker_storage_size", "Bytes stored by loaded topics."), all.storage),
         (Family::gauge("pulsar_broker_msg_backlog", "Entries not acknowledged, over all subscriptions."), all.backlog),
-        (Family::gauge("pulsar_active_connections", "Connections now, HTTP included."), sum(|w| w.connections)),
+        (Family::gauge("pulsar_active_connections", "Connections now."), sum(|w| w.connections)),
         (Family::counter("pulsar_connection_created_total_count", "Connections accepted."), sum(|w| w.connections_total)),
         (Family::counter("geminga_connections_refused_total", "Connections refused because of a limit."), stats.connections_refused),
         (Family::gauge("pulsar_ml_cache_used_size", "Bytes in the entry cache."), cache),
@@ -166,31 +168,32 @@ async fn topics(out: &mut Exposition, cluster: &str, stats: &ServerStats, option
         // Selectors of boards are filled from these, even before there is a topic.
         series.push((cluster.to_owned(), Numbers::default()));
     }
+    let by_subscription = one_by_one && stats.topics.iter().any(|(_, stats)| !stats.subscriptions.is_empty());
+    let families = TOPIC_FAMILIES.iter().chain(OUT_FAMILIES.iter().filter(|_| !by_subscription));
     let mut turn = Turn::default();
-    for (family, number) in TOPIC_FAMILIES {
+    for (family, number) in families {
         out.family(*family);
         for (labels, numbers) in &series {
             out.sample(labels, number(numbers));
             turn.step().await;
         }
     }
-    if !one_by_one || stats.topics.iter().all(|(_, stats)| stats.subscriptions.is_empty()) {
-        for ((family, number), _) in OUT_FAMILIES {
-            out.family(*family);
-            series.iter().for_each(|(labels, numbers)| out.sample(labels, number(numbers)));
-        }
-    } else {
-        let out_families = OUT_FAMILIES.iter().map(|((family, _), number)| (*family, *number));
-        for (family, number) in out_families.chain(SUBSCRIPTION_FAMILIES.iter().copied()) {
-            out.family(family);
-            for ((_, stats), (labels, _)) in stats.topics.iter().zip(&series) {
-                for subscription in &stats.subscriptions {
-                    out.sample(&format!("{labels},{}", label("subscription", &subscription.name)), number(subscription));
-                    turn.step().await;
-                }
+    if !by_subscription {
+        return;
+    }
+    for (family, number) in SUBSCRIPTION_FAMILIES {
+        out.family(*family);
+        for ((_, stats), (labels, _)) in stats.topics.iter().zip(&series) {
+            for subscription in &stats.subscriptions {
+                out.sample(&format!("{labels},{}", label("subscription", &subscription.name)), number(subscription));
+                turn.step().await;
             }
         }
     }
+}
+
+fn count<T>(items: &[T]) -> u64 {
+    u64::try_from(items.len()).unwrap_or(u64::MAX)
 }
 
 fn topic_labels(cluster: &str, name: &wire::TopicName) -> String {
@@ -210,7 +213,7 @@ impl Turn {
     }
 }
 
-const WORKER_FAMILIES: &[(Family, fn(&WorkerStats) -> u64)] = &[
+const WORKER_FAMILIES: &[FamilyOf<WorkerStats>] = &[
     (Family::counter("geminga_loop_turns_total", "Turns of the event loop."), |w| w.turns),
     (Family::counter("geminga_loop_letters_total", "Letters read."), |w| w.letters),
     (Family::counter("geminga_loop_letters_sent_total", "Letters sent to other loops."), |w| w.letters_sent),

@@ -1,13 +1,14 @@
 //! Namespaces: their life cycle, their policies as a whole, their topics and bundles.
 
 use metadata::namespaces::{self, Bundles, NewNamespace, Policies};
+use serde_json::{Map, Value};
 use server::TopicError;
 use wire::{NamespaceName, TopicName};
 
 use crate::address::{is_system, path};
 use crate::errors::Refusal;
 use crate::reply::Reply;
-use crate::request::Call;
+use crate::request::{Call, optional};
 
 /// GET: full names of a tenant's namespaces.
 pub(crate) async fn list(call: Call) -> Result<Reply, Refusal> {
@@ -25,10 +26,14 @@ pub(crate) async fn get(call: Call) -> Result<Reply, Refusal> {
 /// PUT: adds a namespace; the body says what differs from the defaults. `?bundles=N` is how some clients ask for bundles.
 pub(crate) async fn create(call: Call) -> Result<Reply, Refusal> {
     let namespace = call.namespace()?;
-    let body = call.body.trim_ascii();
-    let mut policies = if body.is_empty() { Policies::new() } else { Policies::from_json(body).map_err(Refusal::policy)? };
+    let wanted: Map<String, Value> = optional(&call.body)?.unwrap_or_default();
+    let mut policies = Policies::new();
+    for (field, value) in wanted {
+        policies.set(&field, value).map_err(Refusal::policy)?;
+    }
     if let Some(count) = call.query.get("bundles") {
-        let count = count.parse().map_err(|_| Refusal::precondition(format!("The number of bundles must be a whole number, not {count:?}")))?;
+        let count =
+            count.parse().map_err(|_| Refusal::precondition(format!("The number of bundles must be a whole number, not {count:?}")))?;
         let bundles = Bundles::even(count).map_err(|error| Refusal::precondition(error.to_string()))?;
         policies.set("bundles", bundles).map_err(Refusal::policy)?;
     }

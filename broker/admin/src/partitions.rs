@@ -1,8 +1,11 @@
 //! Partitions of topics.
 
+use metadata::partitioned;
+use metadata::paths::Domain;
 use server::TopicError;
 use wire::TopicName;
 
+use crate::address::path;
 use crate::errors::Refusal;
 use crate::json::Partitions;
 use crate::reply::Reply;
@@ -41,10 +44,20 @@ pub(crate) async fn update(call: Call) -> Result<Reply, Refusal> {
 pub(crate) async fn get(call: Call) -> Result<Reply, Refusal> {
     let topic = call.topic()?;
     let found = match call.handle().partitions(topic.clone()).await {
-        Err(TopicError::NotFound(_)) if call.query.flag("checkAllowAutoCreation") => auto_create(&call, topic).await?,
+        Err(TopicError::NotFound(_)) if call.query.flag("checkAllowAutoCreation") => auto_create(&call, topic.clone()).await?,
         other => other?,
     };
-    Reply::json(&Partitions { partitions: found.unwrap_or(0).into(), properties: None })
+    match found {
+        Some(count) => Reply::json(&described(&call, topic, count).await?),
+        None => Reply::json(&Partitions::default()),
+    }
+}
+
+/// The number of partitions and what was noted on the topic; nothing noted leaves no trace, since tools compare the answer.
+pub(crate) async fn described(call: &Call, topic: TopicName, count: u32) -> Result<Partitions, Refusal> {
+    let noted = call.handle().control(move |m| partitioned::get(m, path(&topic.namespace()).topic(Domain::Persistent, topic.local())));
+    let properties = noted.await?.map(|(topic, _)| topic.properties).unwrap_or_default();
+    Ok(Partitions { partitions: count.into(), properties: (!properties.is_empty()).then_some(properties) })
 }
 
 async fn auto_create(call: &Call, topic: TopicName) -> Result<Option<u32>, TopicError> {

@@ -16,7 +16,8 @@ const ACTIONS: [&str; 6] = ["produce", "consume", "functions", "sources", "sinks
 /// GET: grants by role.
 pub(crate) async fn list(call: Call) -> Result<Reply, Refusal> {
     let policies = crate::namespaces::policies(&call).await?;
-    let grants: BTreeMap<&String, &Value> = policies.field(AUTH).and_then(|auth| auth.get(GRANTS)?.as_object()).into_iter().flatten().collect();
+    let grants: BTreeMap<&String, &Value> =
+        policies.field(AUTH).and_then(|auth| auth.get(GRANTS)?.as_object()).into_iter().flatten().collect();
     Reply::json(&grants)
 }
 

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use hyper::HeaderMap;
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 use server::Handle;
@@ -16,6 +17,7 @@ pub(crate) struct Call {
     pub(crate) site: Arc<Site>,
     pub(crate) params: Params,
     pub(crate) query: Query,
+    pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 

@@ -117,9 +117,12 @@ fn params(row: &Row, raw: &[&str]) -> Result<Params, Refusal> {
 }
 
 fn not_there(method: &Method, path: &str) -> Refusal {
-    let in_pulsar = ["/admin/", "/lookup/", "/ws/"].iter().any(|prefix| format!("/{}/", split(path).collect::<Vec<_>>().join("/")).starts_with(prefix));
+    let in_pulsar =
+        ["/admin/", "/lookup/", "/ws/"].iter().any(|prefix| format!("/{}/", split(path).collect::<Vec<_>>().join("/")).starts_with(prefix));
     if in_pulsar {
-        Refusal::not_found(format!("{method} {path} is not there: either no such path exists, or this version of Geminga does not serve it yet"))
+        Refusal::not_found(format!(
+            "{method} {path} is not there: either no such path exists, or this version of Geminga does not serve it yet"
+        ))
     } else {
         Refusal::not_found(format!("There is nothing at {path}"))
     }
@@ -127,6 +130,8 @@ fn not_there(method: &Method, path: &str) -> Refusal {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::routes::ROUTES;
 
@@ -175,7 +180,10 @@ mod tests {
         assert_eq!(found("/admin/v2/brokers/standalone").0, "/admin/v2/brokers/{cluster}");
         assert_eq!(found("/admin/v2/persistent/t/n/partitioned").0, "/admin/v2/{domain}/{tenant}/{namespace}/partitioned");
         // A topic may be called like a literal that serves other methods.
-        assert_eq!(find(&Method::PUT, "/admin/v2/persistent/t/n/partitioned").unwrap().0, "/admin/v2/{domain}/{tenant}/{namespace}/{topic}");
+        assert_eq!(
+            find(&Method::PUT, "/admin/v2/persistent/t/n/partitioned").unwrap().0,
+            "/admin/v2/{domain}/{tenant}/{namespace}/{topic}"
+        );
     }
 
     #[test]
@@ -204,6 +212,22 @@ mod tests {
         for route in ROUTES {
             let path = route.path.replace("{domain}", "persistent").replace('{', "x-").replace('}', "");
             assert_eq!(find(&route.method, &path).unwrap().0, route.path, "{} {path}", route.method);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_name_comes_back_as_it_was_encoded(name in "\\PC+") {
+            let encoded = percent_encoding::utf8_percent_encode(&name, percent_encoding::NON_ALPHANUMERIC);
+            let (_, params) = found(&format!("/admin/v2/persistent/t/n/{encoded}/stats"));
+            prop_assert_eq!(params.get("topic"), name);
+        }
+
+        #[test]
+        fn no_path_upsets_the_router(path in "[/%a-f0-9.+-]{0,60}|\\PC*") {
+            if let Err(refusal) = find(&Method::GET, &path) {
+                prop_assert!(refusal.status.is_client_error() && !refusal.reason.is_empty());
+            }
         }
     }
 }

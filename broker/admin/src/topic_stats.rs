@@ -7,7 +7,8 @@ use wire::TopicName;
 
 use crate::address::partition;
 use crate::errors::Refusal;
-use crate::json::{InternalStats, MessageIdJson, PartitionedStats, Partitions, Shown, TopicStatsJson};
+use crate::json::{InternalStats, MessageIdJson, PartitionedStats, Shown, TopicStatsJson};
+use crate::partitions::described;
 use crate::reply::Reply;
 use crate::request::Call;
 
@@ -33,7 +34,7 @@ pub(crate) async fn partitioned(call: Call) -> Result<Reply, Refusal> {
             by_name.insert(part.to_string(), TopicStatsJson::new(stats, shown, owner));
         }
     }
-    let metadata = Partitions { partitions: count.into(), properties: None };
+    let metadata = described(&call, topic, count).await?;
     Reply::json(&PartitionedStats { sum: TopicStatsJson::new(sum, shown, owner), metadata, partitions: by_name })
 }
 
@@ -46,7 +47,9 @@ pub(crate) async fn internal(call: Call) -> Result<Reply, Refusal> {
 pub(crate) async fn last_message_id(call: Call) -> Result<Reply, Refusal> {
     let topic = call.topic()?;
     if call.handle().partitions(topic.clone()).await?.is_some() {
-        return Err(Refusal::not_allowed("GetLastMessageId on a partitioned topic is not allowed, please try do it on specific topic partition"));
+        return Err(Refusal::not_allowed(
+            "GetLastMessageId on a partitioned topic is not allowed, please try do it on specific topic partition",
+        ));
     }
     let partition_index = topic.partition_index().and_then(|n| i32::try_from(n).ok()).unwrap_or(-1);
     let stats = call.handle().topic_stats(topic).await?;

@@ -48,7 +48,7 @@ fn crash_and_come_back(seed: u64, point: u64, crash: Crash, options: &LogOptions
 
 /// How many lives, and so how long; a few keep the normal run short, `CRASH_SEEDS=100` is for the long one.
 fn seeds() -> u64 {
-    std::env::var("CRASH_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(2)
+    std::env::var("CRASH_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(3)
 }
 
 #[test]

@@ -357,7 +357,6 @@ struct Walk<'a> {
     closed: bool,
     content: Content,
     open_runs: IdMap<usize>,
-    body: Vec<u8>,
 }
 
 enum Step {
@@ -406,7 +405,6 @@ impl<'a> Walk<'a> {
             closed: false,
             content: Content::default(),
             open_runs: IdMap::default(),
-            body: Vec::new(),
         }
     }
 
@@ -419,11 +417,9 @@ impl<'a> Walk<'a> {
     fn block(&mut self) -> io::Result<Step> {
         let Some(header) = self.header_at(self.at)? else { return Ok(Step::Bad(Bad::Nothing)) };
         let body_at = self.at.saturating_add(BLOCK_HEADER as u64);
-        let mut body = std::mem::take(&mut self.body);
-        read_into(self.segment.file(), body_at, u64::from(header.body_len), &mut body)?;
+        let body = read(self.segment.file(), body_at, u64::from(header.body_len))?;
         let base = u32::try_from(body_at).unwrap_or(u32::MAX);
         let seen: Option<Vec<Seen>> = records(&header, &body).and_then(|found| found.iter().map(|record| Seen::of(record, base)).collect());
-        self.body = body;
         Ok(match seen {
             None => Step::Bad(Bad::Headers),
             Some(seen) if seen.iter().any(|seen| !seen.whole) => Step::Bad(Bad::Payloads(seen)),
@@ -491,7 +487,8 @@ impl<'a> Walk<'a> {
     fn newer_block(&self, any: bool) -> io::Result<Option<u64>> {
         let mut base = self.at.saturating_add(1);
         while base < self.segment.len() {
-            let chunk = read(self.segment.file(), base, (CHUNK + BLOCK_HEADER) as u64)?;
+            let rest = self.segment.len().saturating_sub(base);
+            let chunk = read(self.segment.file(), base, rest.min((CHUNK + BLOCK_HEADER) as u64))?;
             if chunk.is_empty() {
                 return Ok(None);
             }
@@ -588,20 +585,12 @@ fn random_id() -> DirectoryId {
     DirectoryId(id)
 }
 
-fn read(file: &dyn LogFile, at: u64, len: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    read_into(file, at, len, &mut bytes)?;
-    Ok(bytes)
-}
-
 /// Reads up to `len` bytes; fewer if the file ends.
-fn read_into(file: &dyn LogFile, at: u64, len: u64, bytes: &mut Vec<u8>) -> io::Result<()> {
-    let len = usize::try_from(len).map_err(|_| io::Error::other("longer than memory"))?;
-    bytes.clear();
-    bytes.resize(len, 0);
-    let read = file.read_at(bytes, at)?;
+fn read(file: &dyn LogFile, at: u64, len: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; usize::try_from(len).map_err(|_| io::Error::other("longer than memory"))?];
+    let read = file.read_at(&mut bytes, at)?;
     bytes.truncate(read);
-    Ok(())
+    Ok(bytes)
 }
 
 fn failed(what: &'static str, path: &Path) -> impl Fn(io::Error) -> OpenError {

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 pub(crate) mod life;
+pub(crate) mod sim;
 
 use std::sync::mpsc;
 

@@ -49,7 +49,7 @@ fn the_rate_limits_writes_and_the_newest_state_is_written_when_it_allows() {
     ack(&mut owner, consumer, AckIds::One(sent[0]));
     for at in &sent[1..] {
         owner.call(|topic, turn| {
-            topic.ack(turn, topic::Ack { key: consumer.key, slot: consumer.slot, request: None, ids: AckIds::One(*at) })
+            topic.ack(turn, topic::Ack { key: consumer.key, slot: consumer.slot, request: None, ids: AckIds::One(*at) });
         });
         assert!(!owner.finish_write(), "one state per second");
     }

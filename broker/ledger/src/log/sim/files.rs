@@ -115,6 +115,12 @@ impl SimFiles {
         disk.files[disk.names[path]].current.clone()
     }
 
+    /// Whether there is such a file.
+    #[must_use]
+    pub fn exists(&self, path: &Path) -> bool {
+        self.lock().names.contains_key(path)
+    }
+
     /// Puts a durable file there.
     pub fn put(&self, path: &Path, content: Vec<u8>) {
         let mut disk = self.lock();
@@ -247,7 +253,7 @@ fn put(content: &mut Vec<u8>, at: usize, bytes: &[u8]) {
 
 fn grow(content: &mut Vec<u8>, len: usize) {
     if content.len() < len {
-        content.resize(len, 0);
+        content.extend_from_slice(&vec![0; len - content.len()]);
     }
 }
 

@@ -1,0 +1,150 @@
+//! What producers and consumers hear, and what it tells the mirrors.
+
+use ledger::Position;
+use topic::{ConsumerSlot, Effect, Reply};
+
+use super::super::mirror::{Delivery, Index, Mirror};
+use super::super::producer::Producer;
+use super::{Play, Request, SUBSCRIPTIONS, first};
+
+impl Play {
+    pub(super) fn listen(&mut self) -> Result<(), String> {
+        for effect in std::mem::take(&mut self.owner.heard) {
+            match effect {
+                Effect::Receipt { to, sequence, highest_sequence, at, .. } => {
+                    let producer = self.producers.iter_mut().find(|producer| producer.key() == to).ok_or("a receipt for nobody")?;
+                    producer.receipt(sequence, highest_sequence, at, &mut self.acknowledged)?;
+                    self.tally.acknowledged += 1;
+                }
+                Effect::Refused { to, .. } => {
+                    if let Some(index) = self.producers.iter().position(|producer| producer.key() == to && producer.is_attached()) {
+                        self.producers[index].closed();
+                        self.owner.call(|topic, turn| topic.detach_producer(turn, to, None));
+                    }
+                }
+                Effect::Deliver { to, at, redeliveries, ack_set, bytes, .. } => {
+                    let peek = wire::payload::peek(&bytes).map_err(|error| format!("{at} is damaged: {error}"))?;
+                    let index = self.consumers.iter().position(|consumer| consumer.key == to && consumer.slot.is_some());
+                    let to = index.ok_or_else(|| format!("{at} came to a consumer that is not there"))?;
+                    if let Some((producer, sequence)) = self.acknowledged.get(&at)
+                        && (peek.producer_name != format!("p{producer}") || peek.sequence_id != *sequence)
+                    {
+                        return Err(format!("{at} holds another message than was acknowledged"));
+                    }
+                    let delivery = Delivery { to, at, messages: peek.messages, redeliveries, left: ack_set.map(|left| *left) };
+                    self.delivered(&delivery)?;
+                }
+                Effect::Reply { reply, .. } => self.answered(reply)?,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn delivered(&mut self, delivery: &Delivery) -> Result<(), String> {
+        let index = delivery.to;
+        self.note(|| format!("consumer {index} gets {} (count {})", delivery.at, delivery.redeliveries));
+        self.tally.delivered += 1;
+        self.tally.redelivered += usize::from(delivery.redeliveries > 0);
+        let consumer = &mut self.consumers[index];
+        if consumer.permits <= 0 {
+            return Err(format!("{} came to {index}, which has {} permits", delivery.at, consumer.permits));
+        }
+        if !consumer.writable {
+            return Err(format!("{} came to {index}, whose connection is full", delivery.at));
+        }
+        let mirror = self.mirrors.get_mut(consumer.subscription).ok_or("a delivery of no subscription")?;
+        let topic = &self.owner.topic;
+        let used = mirror.deliver(delivery, &self.acknowledged, || first(topic))?;
+        consumer.permits -= i64::from(used);
+        Ok(())
+    }
+
+    fn answered(&mut self, reply: Reply) -> Result<(), String> {
+        match reply {
+            Reply::ProducerReady { request, slot, .. } => {
+                if let Some(Request::Producer(index)) = self.requests.remove(&request) {
+                    self.producers[index].ready(slot);
+                }
+            }
+            Reply::CloseProducer { producer } => {
+                self.producers.iter_mut().filter(|known| known.key() == producer).for_each(Producer::closed);
+            }
+            Reply::ConsumerReady { request, slot, .. } => {
+                if let Some(Request::Consumer(index, floor)) = self.requests.remove(&request) {
+                    self.note(|| format!("consumer {index} is attached"));
+                    self.consumer_ready(index, slot, floor);
+                }
+            }
+            Reply::CloseConsumer { consumer } => {
+                if let Some(index) = self.consumers.iter().position(|known| known.key == consumer) {
+                    self.gone(index);
+                }
+            }
+            Reply::Success { request } => match self.requests.remove(&request) {
+                Some(Request::Seek(name, floor)) => {
+                    self.tally.seeks += 1;
+                    self.note(|| format!("{name} was moved to {floor}"));
+                    let floor = self.bounded(floor);
+                    if let Some(mirror) = self.mirrors.get_mut(name) {
+                        mirror.moved(floor);
+                    }
+                }
+                Some(Request::Unsubscribe(name, index)) => {
+                    self.consumers[index].slot = None;
+                    self.mirrors.remove(name);
+                }
+                _ => {}
+            },
+            Reply::Error { request, .. } => match self.requests.remove(&request) {
+                Some(Request::Consumer(index, _)) => self.consumers[index].asking = false,
+                Some(seek @ Request::Seek(..)) => self.uncertain_if_closed(seek),
+                _ => {}
+            },
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn uncertain_if_closed(&mut self, seek: Request) {
+        let Request::Seek(name, _) = &seek else { return };
+        if self.consumers.iter().all(|consumer| consumer.subscription != *name || consumer.slot.is_none()) {
+            self.uncertain(seek);
+        }
+    }
+
+    fn consumer_ready(&mut self, index: Index, slot: ConsumerSlot, floor: Option<Position>) {
+        let consumer = &mut self.consumers[index];
+        let name = consumer.subscription;
+        (consumer.slot, consumer.asking, consumer.permits, consumer.writable) = (Some(slot), false, 0, true);
+        let (_, kind, durable) = SUBSCRIPTIONS.into_iter().find(|(known, ..)| *known == name).expect("known");
+        let floor = floor.unwrap_or(Position::EARLIEST).max(first(&self.owner.topic));
+        if !durable {
+            // A reader that is late starts where the chain begins.
+            self.mirrors.insert(name, Mirror::new(kind, false, floor));
+        }
+        self.mirrors.entry(name).or_insert_with(|| Mirror::new(kind, durable, floor));
+    }
+
+    pub(super) fn uncertain(&mut self, request: Request) {
+        let Request::Seek(name, floor) = request else { return };
+        let floor = self.bounded(floor);
+        if let Some(mirror) = self.mirrors.get_mut(name) {
+            mirror.perhaps_moved(floor);
+        }
+    }
+
+    fn bounded(&self, floor: Position) -> Position {
+        let end = self.acknowledged.last_key_value().map_or(floor, |(at, _)| at.following());
+        floor.min(end).max(first(&self.owner.topic))
+    }
+
+    pub(super) fn gone(&mut self, index: Index) {
+        let consumer = &mut self.consumers[index];
+        consumer.slot = None;
+        consumer.asking = false;
+        if let Some(mirror) = self.mirrors.get_mut(consumer.subscription) {
+            mirror.left(index);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Coming to rest: when nothing is under way any more, nobody may be waiting for something that is there.
+
+use topic::{Ack, AckIds};
+
+use super::super::mirror::Index;
+use super::{Consumer, Play};
+
+impl Play {
+    pub(super) fn check_rest(&mut self, last: bool) -> Result<(), String> {
+        for _ in 0..4 {
+            self.owner.sync();
+            self.owner.settle();
+            self.listen()?;
+            self.owner.wait(6_000);
+        }
+        self.owner.sync();
+        self.owner.settle();
+        self.listen()?;
+        if self.owner.unload_reason.is_some() {
+            return Ok(());
+        }
+        let stats = self.owner.topic.stats();
+        for subscription in &stats.subscriptions {
+            let Some(mirror) = self.mirrors.get(subscription.name.as_str()) else { continue };
+            let attached = |consumer: &&Consumer| consumer.subscription == subscription.name && consumer.slot.is_some();
+            for (index, consumer) in self.consumers.iter().enumerate().filter(|(_, consumer)| attached(consumer)) {
+                let known = subscription.consumers.iter().find(|known| known.id == consumer.key.id).ok_or("a consumer is not counted")?;
+                if known.available_permits != consumer.permits {
+                    return Err(format!("consumer {index} has {} permits, the topic counts {}", consumer.permits, known.available_permits));
+                }
+                if mirror.is_shared() && known.unacked_messages != mirror.unacked(index) {
+                    return Err(format!("consumer {index} holds {}, the topic counts {}", mirror.unacked(index), known.unacked_messages));
+                }
+                let over = mirror.is_shared() && self.is_over_a_limit(known.unacked_messages, subscription.unacked_messages);
+                let takes = consumer.permits > 0 && consumer.writable && !over;
+                if takes && subscription.backlog > mirror.held() as u64 {
+                    let more = subscription.backlog - mirror.held() as u64;
+                    return Err(format!("consumer {index} of {} has permits and {more} entries do not come", subscription.name));
+                }
+            }
+        }
+        if last { Ok(()) } else { self.check_nothing_lost() }
+    }
+
+    fn is_over_a_limit(&self, consumer: u64, subscription: u64) -> bool {
+        let over = |limit: u32, count: u64| limit > 0 && count >= u64::from(limit);
+        over(self.settings.max_unacked_per_consumer, consumer) || over(self.settings.max_unacked_per_subscription, subscription)
+    }
+
+    pub(super) fn come_to_rest(&mut self) -> Result<(), String> {
+        if self.refusing {
+            self.toggle_refusal();
+        }
+        self.check_rest(true)?;
+        for _ in 0..400 {
+            self.owner.wait(1_000);
+            self.owner.settle();
+            self.listen()?;
+            if self.owner.unload_reason.is_some() {
+                self.unload(true)?;
+            }
+            for index in 0..self.producers.len() {
+                if self.producers[index].is_attached() { self.send(index)? } else { self.attach_producer(index)? }
+            }
+            for index in 0..self.consumers.len() {
+                self.attach_this(index)?;
+                self.drain(index)?;
+            }
+            if self.is_done() {
+                break;
+            }
+        }
+        self.check_rest(true)?;
+        if let Some(stuck) = self.producers.iter().position(|producer| producer.open() > 0) {
+            return Err(format!("producer {stuck} waits for receipts for ever"));
+        }
+        for (name, mirror) in self.mirrors.iter().filter(|(name, _)| **name != "reader") {
+            if let Some(missing) = mirror.missing(&self.acknowledged) {
+                return Err(format!("{missing} never came to {name}"));
+            }
+        }
+        self.owner.sync();
+        self.crash()
+    }
+
+    fn drain(&mut self, index: Index) -> Result<(), String> {
+        let consumer = &mut self.consumers[index];
+        let (Some(slot), key, name) = (consumer.slot, consumer.key, consumer.subscription) else { return Ok(()) };
+        consumer.writable = true;
+        self.owner.call(|topic, turn| topic.set_writable(turn, key, slot, true));
+        self.listen()?;
+        self.flow_to(index, 100)?;
+        let held = self.mirrors.get(name).map(|mirror| mirror.held_by(index)).unwrap_or_default();
+        for at in held {
+            if let Some(mirror) = self.mirrors.get_mut(name) {
+                mirror.ack(at);
+            }
+            self.owner.call(|topic, turn| topic.ack(turn, Ack { key, slot, request: None, ids: AckIds::One(at) }));
+            self.listen()?;
+        }
+        Ok(())
+    }
+
+    fn is_done(&self) -> bool {
+        let stats = self.owner.topic.stats();
+        self.producers.iter().all(|producer| producer.open() == 0)
+            && stats.subscriptions.iter().all(|subscription| subscription.backlog == 0)
+    }
+}
