@@ -7,7 +7,7 @@ use std::path::Path;
 use common::life::{DIR, ask};
 use common::sim::{append, create, delete, even, fence, open, read, segment, served, small};
 use geminga_ledger::log::sim::{SimFiles, SteppedLog};
-use geminga_ledger::log::{FileLayer, LogOptions, OpenError};
+use geminga_ledger::log::{LogOptions, OpenError};
 use geminga_ledger::{EntryId, LedgerId, LedgerStore, Purpose, StoreError};
 
 /// One block per group, so that each is durable before the next is written.

@@ -12,7 +12,8 @@ use super::files::{is_full, write_all};
 use super::format::{
     BLOCK_HEADER, BlockHeader, Extent, Kind, LedgerRecord, RECORD_HEADER, SEGMENT_HEADER, SegmentHeader, TRAILER, put_record,
 };
-use super::index::{IdMap, Index};
+use super::ids::IdMap;
+use super::index::Index;
 use super::segment::{Footer, Segment};
 use crate::{Block, BlockEntry, Done, EntryId, LedgerId, Purpose, Sealed, StoreError, StoreHealth};
 
