@@ -53,7 +53,15 @@ fn a_deleted_ledger_stays_deleted_while_any_old_segment_remembers_it() {
             append(&log, even(gone, entry)).expect("appended");
         }
     }
+    // The first segment must be full by then, with `gone` in its footer.
+    let first = create(&log, Purpose::Data);
+    let mut entry = 0;
+    while log.log().counters().segments < 2 {
+        append(&log, even(first, entry)).expect("appended");
+        entry += 1;
+    }
     delete(&log, gone);
+    delete(&log, first);
     for _ in 0..5 {
         let filler = create(&log, Purpose::Data);
         let before = log.log().counters().segments_freed;

@@ -6,6 +6,7 @@ mod errors;
 mod files;
 mod footer;
 pub(crate) mod format;
+mod group;
 mod ids;
 mod index;
 mod options;
@@ -26,11 +27,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use self::counters::Counters;
+use self::group::Op;
 use self::index::Index;
 use self::queue::Queue;
 use self::reader::{PartCache, ReadJob};
 use self::segment::SegmentFiles;
-use self::writer::{Op, Writer};
+use self::writer::Writer;
 use crate::store::{Capabilities, Done, LedgerStore, Purpose, ReadRange, Sealed, StoreError, StoreHealth, StoredEntry};
 use crate::{Block, LedgerId};
 
