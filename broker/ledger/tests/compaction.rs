@@ -122,3 +122,22 @@ fn readers_and_writers_do_not_notice() {
     let log = SharedLog::open(dir.path(), options).expect("opened");
     assert_eq!(read_all(&log, kept, 1 << 40).len(), 300);
 }
+
+#[test]
+fn an_id_is_not_given_again_when_no_record_of_it_is_left() {
+    let files = SimFiles::new();
+    let log = open(&files);
+    let (cursor, gone) = (create(&log, Purpose::Cursor), create(&log, Purpose::Data));
+    delete(&log, gone);
+    // Only the last entry of a cursor is live, so every older segment goes.
+    let mut entry = 0;
+    while log.log().counters().segments < 3 {
+        append(&log, even(cursor, entry)).expect("appended");
+        entry += 1;
+    }
+    while log.compact() {}
+    assert_eq!(log.log().counters().segments, 1);
+    let log = open(&files.after(Crash::Drop));
+    assert_eq!(fence(&log, cursor).expect("fenced").last, EntryId(entry - 1));
+    assert!(create(&log, Purpose::Data) > gone);
+}
