@@ -9,7 +9,9 @@ mod attach;
 mod producers;
 mod publishing;
 
+mod chunks;
 mod consumer;
+mod delayed;
 mod dispatcher;
 mod pending;
 mod phases;

@@ -77,6 +77,8 @@ pub struct SubscriptionStats {
     pub bytes_out: u64,
     /// Messages delivered again since the topic was loaded.
     pub messages_redelivered: u64,
+    /// Entries whose time to be delivered has not come.
+    pub delayed: u64,
     /// Mark-delete position, `ledger:entry`.
     pub mark_delete: String,
     /// Read position, `ledger:entry`.

@@ -407,11 +407,12 @@ impl Topic {
             _ => false,
         };
         let reading = subscription.lane.reads.may_retry(turn.now);
+        let due = subscription.lane.delayed.deadline().is_some_and(|at| at <= turn.now.monotonic_ms);
         if searching {
             self.advance(turn, index);
         }
         self.with_persistence(index, |persistence, cursor, lent| persistence.poll(cursor, lent, turn));
-        if reading {
+        if reading || due {
             self.dispatch(turn, index);
         }
     }
