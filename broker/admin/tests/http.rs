@@ -36,6 +36,11 @@ fn settings() -> ServerSettings {
         auto_topic_creation: true,
         auto_topic_partitions: None,
         max_partitions: 8,
+        persistent_topics: true,
+        non_persistent_topics: true,
+        topic_watchers: true,
+        pattern_evaluation: true,
+        pattern_max_length: 50,
         default_bundles: 4,
         shutdown_timeout: Duration::from_secs(5),
         topic: TopicSettings {

@@ -1,8 +1,8 @@
 //! Which topics there are, as the metadata tree tells it. Blocking: for control threads.
 
 use ledger::{Cursor, LedgerId, LedgerList, ManagedLedger};
-use metadata::paths::{Domain, NamespacePath, TopicPath};
 use metadata::partitioned::{self, PartitionedError, PartitionedTopic};
+use metadata::paths::{Domain, NamespacePath, TopicPath};
 use metadata::{Expected, MetadataError, MetadataStore, Rejected, Transaction, topics};
 use topic::Change;
 use wire::{NamespaceName, TopicName};
@@ -23,7 +23,8 @@ fn cursor(name: &TopicName, subscription: &str) -> String {
 }
 
 fn path<'a>(namespace: &'a NamespaceName, name: &'a TopicName) -> TopicPath<'a> {
-    namespace_path(namespace).topic(Domain::Persistent, name.local())
+    let domain = if name.is_persistent() { Domain::Persistent } else { Domain::NonPersistent };
+    namespace_path(namespace).topic(domain, name.local())
 }
 
 pub(crate) fn namespace_exists(metadata: &dyn MetadataStore, namespace: &NamespaceName) -> Result<bool, MetadataError> {
@@ -57,13 +58,13 @@ pub(crate) fn topics(metadata: &dyn MetadataStore, namespace: &NamespaceName) ->
 /// Base names of the persistent partitioned topics of a namespace, sorted.
 pub(crate) fn partitioned_topics(metadata: &dyn MetadataStore, namespace: &NamespaceName) -> Result<Vec<TopicName>, TopicError> {
     require_namespace(metadata, namespace)?;
-    let names = partitioned::list(metadata, namespace_path(namespace), Domain::Persistent).map_err(|e| TopicError::Storage(e.to_string()))?;
+    let names =
+        partitioned::list(metadata, namespace_path(namespace), Domain::Persistent).map_err(|e| TopicError::Storage(e.to_string()))?;
     Ok(named(namespace, names))
 }
 
 fn named(namespace: &NamespaceName, locals: Vec<String>) -> Vec<TopicName> {
-    let mut topics: Vec<_> =
-        locals.iter().filter_map(|local| TopicName::new(wire::Domain::Persistent, namespace, local).ok()).collect();
+    let mut topics: Vec<_> = locals.iter().filter_map(|local| TopicName::new(wire::Domain::Persistent, namespace, local).ok()).collect();
     topics.sort();
     topics
 }
@@ -73,7 +74,7 @@ pub(crate) fn partitions(metadata: &dyn MetadataStore, name: &TopicName) -> Resu
     if let Some(count) = partition_count(metadata, name)? {
         return Ok(Some(count));
     }
-    if metadata.exists(&managed_ledger(name))? {
+    if name.is_persistent() && metadata.exists(&managed_ledger(name))? {
         return Ok(None);
     }
     require_namespace(metadata, &name.namespace())?;
@@ -108,12 +109,18 @@ pub(crate) fn partitions_for_client(
 /// See [`Handle::create_topic`](crate::Handle::create_topic).
 pub(crate) fn create_topic(metadata: &dyn MetadataStore, name: &TopicName, properties: Vec<(String, String)>) -> Result<(), TopicError> {
     require_namespace(metadata, &name.namespace())?;
+    if !name.is_persistent() {
+        // Nothing is kept of it: it is there while somebody uses it.
+        return Ok(());
+    }
     let base = name.partitioned();
     if let Some(count) = partition_count(metadata, &base)? {
         match name.partition_index() {
             None => return Err(TopicError::Exists(name.clone())),
             Some(index) if index >= count => {
-                return Err(TopicError::NotAllowed(format!("{base} has {count} partitions: raise their number instead of creating {name}")));
+                return Err(TopicError::NotAllowed(format!(
+                    "{base} has {count} partitions: raise their number instead of creating {name}"
+                )));
             }
             Some(_) => {}
         }
@@ -186,6 +193,9 @@ pub(crate) fn forget_partitioned(metadata: &dyn MetadataStore, name: &TopicName)
 
 /// Removes a topic's record and its cursors, in one transaction; returns the ledgers that belonged to it.
 pub(crate) fn forget_topic(metadata: &dyn MetadataStore, name: &TopicName) -> Result<Vec<LedgerId>, TopicError> {
+    if !name.is_persistent() {
+        return Ok(Vec::new());
+    }
     let path = managed_ledger(name);
     let Some(stored) = metadata.get(&path)? else { return Err(TopicError::NotFound(name.clone())) };
     let list = ManagedLedger::decode_list(&stored.value).map_err(TopicError::Storage)?;
@@ -214,6 +224,8 @@ pub(crate) fn transaction(name: &TopicName, change: Change) -> Transaction {
         Change::Cursor { subscription, bytes, expected } => {
             Transaction::new().put(cursor(name, &subscription), bytes, Expected::Version(expected))
         }
-        Change::DeleteCursor { subscription, expected } => Transaction::new().delete(cursor(name, &subscription), Expected::Version(expected)),
+        Change::DeleteCursor { subscription, expected } => {
+            Transaction::new().delete(cursor(name, &subscription), Expected::Version(expected))
+        }
     }
 }

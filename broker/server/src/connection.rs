@@ -50,6 +50,8 @@ pub(crate) struct Connection {
     pub(crate) consumers: IdMap<Route<ConsumerSlot>>,
     /// UNSUBSCRIBEs on their way: request and consumer.
     pub(crate) unsubscribing: Vec<(u64, u64)>,
+    /// Watchers of topic lists, by the ids the client chose.
+    pub(crate) watchers: Vec<u64>,
     recently_closed: VecDeque<u64>,
     pub(crate) pending_publishes: usize,
     pub(crate) opened_ms: u64,
@@ -123,7 +125,9 @@ impl Link {
         if self.resumed.replace(false) {
             return Poll::Ready(Ok(Woken::Resumed));
         }
-        if self.blocked.get() && let Poll::Ready(ready) = reader.as_ref().poll_write_ready(cx) {
+        if self.blocked.get()
+            && let Poll::Ready(ready) = reader.as_ref().poll_write_ready(cx)
+        {
             self.blocked.set(false);
             return Poll::Ready(ready.map(|()| Woken::Writable));
         }
@@ -208,6 +212,7 @@ fn admit(worker: &mut Worker, socket: OwnedWriteHalf, address: SocketAddr) -> (C
         producers: IdMap::default(),
         consumers: IdMap::default(),
         unsubscribing: Vec::new(),
+        watchers: Vec::new(),
         recently_closed: VecDeque::new(),
         pending_publishes: 0,
         opened_ms: now,
@@ -321,7 +326,8 @@ impl Worker {
         let spent = self.publish_bytes >= self.shared.settings.share(self.shared.settings.publish_buffer_bytes);
         let (limit, max_pending) = (self.shared.settings.out_buffer_bytes, self.shared.settings.max_pending_publishes);
         let Some(connection) = self.connections.get_mut(slot, generation) else { return };
-        if connection.link.is_paused() && !spent && connection.pending_publishes < max_pending.div_ceil(2) && connection.out.len() <= limit {
+        if connection.link.is_paused() && !spent && connection.pending_publishes < max_pending.div_ceil(2) && connection.out.len() <= limit
+        {
             connection.link.resume();
         }
     }
@@ -394,6 +400,9 @@ impl Worker {
                 let event = TopicEvent::DetachConsumer { key: topic::ConsumerKey { connection: key, id }, request: None };
                 self.send(topic.worker, Letter::ToTopic { topic, event });
             }
+        }
+        if !connection.watchers.is_empty() {
+            self.shared.topic_watchers.forget(key, connection.watchers.drain(..));
         }
         self.left(connection.address.ip(), Speaks::Pulsar);
         tracing::debug!(peer = %connection.address, "connection closed");

@@ -3,17 +3,18 @@
 use std::sync::atomic::Ordering;
 
 use ledger::{CacheKey, ReadRange, StoreError, StoreHealth};
-use topic::{Change, Effect, ReadOutcome, Reply, Topic, Turn};
+use topic::{Change, Effect, NonPersistentTopic, ReadOutcome, Reply, Topic, Turn};
 use wire::{ServerError, TopicName};
 
 use crate::letter::{Letter, Opener, TopicEvent, TopicRef};
-use crate::loader::{LoadError, LoadRequest, LoadedTopic};
+use crate::loader::{LoadError, LoadRequest};
+use crate::room::{Loaded, Room};
 use crate::storage::Part;
 use crate::worker::Worker;
 
 /// A loaded topic.
 pub(crate) struct Hosted {
-    pub(crate) topic: Topic,
+    pub(crate) topic: Room,
     pub(crate) key: TopicRef,
     cache: CacheKey,
     /// The deadline that stands in the worker's heap.
@@ -43,6 +44,7 @@ impl Worker {
             Some(Named::Loaded(topic)) => {
                 let topic = *topic;
                 self.attach(topic, opener);
+                self.leave_if_deserted(topic);
             }
             Some(Named::Loading(waiting) | Named::Unloading(_, waiting)) => waiting.push(opener),
             None => self.load(name, vec![opener]),
@@ -55,12 +57,16 @@ impl Worker {
         let request = LoadRequest { name, create };
         let (shared, worker) = (self.shared.clone(), self.index);
         self.shared.control.run(move || {
-            let outcome = Box::new(crate::loader::load(&*shared.metadata, &*shared.store, &shared.settings, &request));
+            let outcome = match request.name.is_persistent() {
+                true => crate::loader::load(&*shared.metadata, &*shared.store, &shared.settings, &request).map(Loaded::Persistent),
+                false => crate::loader::load_non_persistent(&*shared.metadata, &shared.settings, &request).map(Loaded::NonPersistent),
+            };
+            let outcome = Box::new(outcome);
             shared.post(worker, Letter::Loaded { name: request.name, outcome });
         });
     }
 
-    pub(crate) fn loaded(&mut self, name: &TopicName, outcome: Result<LoadedTopic, LoadError>) {
+    pub(crate) fn loaded(&mut self, name: &TopicName, outcome: Result<Loaded, LoadError>) {
         let Some(Named::Loading(waiting)) = self.names.remove(name) else { return };
         match outcome {
             Ok(loaded) => {
@@ -68,9 +74,14 @@ impl Worker {
                 for opener in waiting {
                     self.attach(key, opener);
                 }
+                self.leave_if_deserted(key);
             }
             // Somebody who may not create asked first: those who may get their own try.
-            Err(LoadError::NotFound(_)) if self.shared.settings.auto_topic_creation && waiting.iter().any(Opener::may_create) && !waiting.iter().all(Opener::may_create) => {
+            Err(LoadError::NotFound(_))
+                if self.shared.settings.auto_topic_creation
+                    && waiting.iter().any(Opener::may_create)
+                    && !waiting.iter().all(Opener::may_create) =>
+            {
                 let (may, may_not): (Vec<_>, Vec<_>) = waiting.into_iter().partition(Opener::may_create);
                 for opener in may_not {
                     self.refuse(opener, &LoadError::NotFound(name.to_string()));
@@ -86,11 +97,16 @@ impl Worker {
         }
     }
 
-    fn host(&mut self, name: &TopicName, loaded: LoadedTopic) -> TopicRef {
+    fn host(&mut self, name: &TopicName, loaded: Loaded) -> TopicRef {
         let cache = self.cache.open();
         let now = self.now;
         let worker = self.index;
-        let topic = Topic::new(name.clone(), loaded.ledger, loaded.version, loaded.cursors, loaded.settings, cache, now);
+        let topic = match loaded {
+            Loaded::Persistent(loaded) => {
+                Room::Persistent(Topic::new(name.clone(), loaded.ledger, loaded.version, loaded.cursors, loaded.settings, cache, now))
+            }
+            Loaded::NonPersistent(settings) => Room::NonPersistent(Box::new(NonPersistentTopic::new(name.clone(), *settings))),
+        };
         let mut hosted = Some(topic);
         let (slot, generation) = self.topics.insert_with(|slot, generation| Hosted {
             topic: hosted.take().unwrap_or_else(|| unreachable!("a slot is filled once")),
@@ -121,7 +137,9 @@ impl Worker {
 
     fn refuse(&mut self, opener: Opener, error: &LoadError) {
         let (to, request) = match opener {
-            Opener::Producer(attach) => (attach.key.connection, Reply::Error { request: attach.request, error: error.code(), message: error.to_string() }),
+            Opener::Producer(attach) => {
+                (attach.key.connection, Reply::Error { request: attach.request, error: error.code(), message: error.to_string() })
+            }
             Opener::Consumer { attach, .. } => {
                 (attach.key.connection, Reply::Error { request: attach.request, error: error.code(), message: error.to_string() })
             }
@@ -134,8 +152,15 @@ impl Worker {
     /// Something happened to a topic.
     pub(crate) fn on_topic(&mut self, key: TopicRef, event: TopicEvent) {
         let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { return self.undeliverable(key, event) };
-        let topic = &mut hosted.topic;
         let turn = &mut Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects };
+        let topic = match &mut hosted.topic {
+            Room::Persistent(topic) => topic,
+            Room::NonPersistent(topic) => {
+                crate::room::tell(topic, turn, event);
+                self.after_event(key);
+                return self.leave_if_deserted(key);
+            }
+        };
         match event {
             TopicEvent::Publish(publish) => topic.publish(turn, publish),
             TopicEvent::Ack(ack) => topic.ack(turn, ack),
@@ -160,17 +185,28 @@ impl Worker {
         let gone = || "the topic was unloaded".to_owned();
         let error = ServerError::ServiceNotReady;
         let effect = match event {
-            TopicEvent::Publish(publish) => Effect::Forgotten { to: publish.key, bytes: u32::try_from(publish.bytes.len()).unwrap_or(u32::MAX) },
-            TopicEvent::DetachProducer { key, request: Some(request) } => Effect::Reply { to: key.connection, reply: Reply::Success { request } },
-            TopicEvent::DetachConsumer { key, request: Some(request) } => Effect::Reply { to: key.connection, reply: Reply::Success { request } },
+            TopicEvent::Publish(publish) => {
+                Effect::Forgotten { to: publish.key, bytes: u32::try_from(publish.bytes.len()).unwrap_or(u32::MAX) }
+            }
+            TopicEvent::DetachProducer { key, request: Some(request) } => {
+                Effect::Reply { to: key.connection, reply: Reply::Success { request } }
+            }
+            TopicEvent::DetachConsumer { key, request: Some(request) } => {
+                Effect::Reply { to: key.connection, reply: Reply::Success { request } }
+            }
             TopicEvent::Ack(ack) => match ack.request {
-                Some(request) => Effect::Reply { to: ack.key.connection, reply: Reply::AckDone { request, consumer: ack.key, error: Some((error, gone())) } },
+                Some(request) => Effect::Reply {
+                    to: ack.key.connection,
+                    reply: Reply::AckDone { request, consumer: ack.key, error: Some((error, gone())) },
+                },
                 None => return,
             },
             TopicEvent::Unsubscribe { key, request, .. }
             | TopicEvent::Seek { key, request, .. }
             | TopicEvent::LastMessageId { key, request }
-            | TopicEvent::ConsumerStats { key, request } => Effect::Reply { to: key.connection, reply: Reply::Error { request, error, message: gone() } },
+            | TopicEvent::ConsumerStats { key, request } => {
+                Effect::Reply { to: key.connection, reply: Reply::Error { request, error, message: gone() } }
+            }
             _ => return,
         };
         if let Some(worker) = effect_connection(&effect) {
@@ -239,7 +275,9 @@ impl Worker {
             }
             Effect::CreateLedger { tag, purpose } => {
                 let shared = self.shared.clone();
-                let done = move |outcome| shared.post(key.worker, Letter::ToTopic { topic: key, event: TopicEvent::LedgerCreated { tag, outcome } });
+                let done = move |outcome| {
+                    shared.post(key.worker, Letter::ToTopic { topic: key, event: TopicEvent::LedgerCreated { tag, outcome } })
+                };
                 self.shared.store.create(purpose, Box::new(done));
             }
             Effect::SealLedger(ledger) => self.shared.store.seal(ledger, Box::new(move |outcome| log_failure("seal", outcome.map(drop)))),
@@ -281,11 +319,12 @@ impl Worker {
             Part::Entries { topic, .. } | Part::Cursor { topic, .. } => topic,
         };
         let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { return };
+        let Some(topic) = hosted.topic.persistent() else { return };
         let turn = &mut Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects };
         match (part, outcome) {
-            (Part::Entries { last, .. }, Ok(())) => hosted.topic.appended(turn, last),
-            (Part::Entries { first, .. }, Err(error)) => hosted.topic.append_failed(turn, first, error),
-            (Part::Cursor { tag, .. }, outcome) => hosted.topic.cursor_appended(turn, tag, outcome.clone()),
+            (Part::Entries { last, .. }, Ok(())) => topic.appended(turn, last),
+            (Part::Entries { first, .. }, Err(error)) => topic.append_failed(turn, first, error),
+            (Part::Cursor { tag, .. }, outcome) => topic.cursor_appended(turn, tag, outcome.clone()),
         }
         self.after_event(key);
     }
@@ -295,10 +334,19 @@ impl Worker {
         if health != self.store_health {
             match &health {
                 StoreHealth::Ready => {}
-                StoreHealth::DiskNearlyFull(why) => tracing::error!(why, "publishes are refused: the disk is nearly full. Free space, or drain backlogs"),
+                StoreHealth::DiskNearlyFull(why) => {
+                    tracing::error!(why, "publishes are refused: the disk is nearly full. Free space, or drain backlogs")
+                }
                 StoreHealth::Poisoned(why) => tracing::error!(why, %error, "the log failed; nothing more can be stored by this process"),
             }
             self.store_health = health;
+        }
+    }
+
+    /// A topic that stores nothing goes with the last one who has a use for it.
+    fn leave_if_deserted(&mut self, key: TopicRef) {
+        if self.topics.get_mut(key.slot, key.generation).is_some_and(|hosted| hosted.topic.is_deserted()) {
+            self.begin_unload(key);
         }
     }
 

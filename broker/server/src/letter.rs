@@ -1,11 +1,14 @@
 //! What one worker, or a helper thread, tells another worker.
 
 use ledger::{LedgerId, Position, StoreError};
-use topic::{Ack, AttachConsumer, AttachProducer, ConsumerKey, ConsumerSlot, ConnectionKey, Effect, ProducerKey, Publish, ReadOutcome, SeekTo, Tag};
+use topic::{
+    Ack, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, Publish, ReadOutcome, SeekTo, Tag,
+};
 use wire::{Command, TopicName};
 
 use crate::listener::Accepted;
-use crate::loader::{LoadError, LoadedTopic};
+use crate::loader::LoadError;
+use crate::room::Loaded;
 use crate::worker::Worker;
 
 /// A loaded topic: its worker, its slot there, and a generation that tells successive topics in one slot apart.
@@ -23,7 +26,7 @@ pub(crate) enum Letter {
     /// A client wants to attach to a topic, which may have to be loaded first.
     Open { name: TopicName, opener: Opener },
     /// A load ended.
-    Loaded { name: TopicName, outcome: Box<Result<LoadedTopic, LoadError>> },
+    Loaded { name: TopicName, outcome: Box<Result<Loaded, LoadError>> },
     /// Something happened to a topic.
     ToTopic { topic: TopicRef, event: TopicEvent },
     /// Something for a connection, by the topic that wants it.
@@ -39,7 +42,10 @@ pub(crate) enum Letter {
 /// Who wants to attach.
 pub(crate) enum Opener {
     Producer(Box<AttachProducer>),
-    Consumer { attach: Box<AttachConsumer>, create_topic: bool },
+    Consumer {
+        attach: Box<AttachConsumer>,
+        create_topic: bool,
+    },
     /// The admin API, which wants the topic loaded and is told of the outcome.
     Caller(Box<dyn FnOnce(Result<(&mut Worker, TopicRef), LoadError>) + Send>),
 }

@@ -22,8 +22,10 @@ mod mailbox;
 mod metrics;
 mod orphans;
 mod out_buffer;
+mod pattern;
 mod placement;
 mod removal;
+mod room;
 mod route;
 mod session;
 mod settings;
@@ -32,12 +34,13 @@ mod slots;
 mod start;
 mod storage;
 mod timers;
+mod watch;
 mod worker;
 
 pub use handle::{AdvertisedListener, Endpoints, Handle, TopicError};
 pub use metrics::{ServerStats, WorkerStats};
 pub use settings::{Listen, ServerSettings};
 pub use shared::HttpService;
+pub use start::{Bound, Server, bind};
 /// Numbers of topics, so that callers need not know the topic room.
 pub use topic::stats;
-pub use start::{Bound, Server, bind};

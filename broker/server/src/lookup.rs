@@ -8,6 +8,7 @@ use wire::{Command, NamespaceName, ServerError, TopicName};
 use crate::catalog;
 use crate::handle::TopicError;
 use crate::letter::Letter;
+use crate::pattern::{TopicPattern, topics_hash};
 use crate::session::Offence;
 use crate::worker::Worker;
 
@@ -17,6 +18,8 @@ impl Worker {
         match command {
             Command::LookupTopic(lookup) => self.lookup_topic(key, *lookup),
             Command::PartitionedTopicMetadata(get) => self.partitioned_metadata(key, *get),
+            Command::WatchTopicList(watch) => self.watch_topics(key, *watch),
+            Command::WatchTopicListClose(close) => self.close_watch(key, *close),
             Command::GetTopicsOfNamespace(get) => self.topics_of_namespace(key, *get),
             other => match absent(&other) {
                 Some(answer) => self.tell(key, &answer),
@@ -77,21 +80,26 @@ impl Worker {
             Ok(name) => name,
             Err(error) => return self.tell(key, &partitions_failed(request_id, ServerError::InvalidTopicName, error.to_string())),
         };
+        if let Err((error, message)) = self.servable(&name) {
+            return self.tell(key, &partitions_failed(request_id, error, message));
+        }
         let create = self.shared.settings.auto_topic_creation && get.metadata_auto_creation_enabled();
         let auto_partitions = self.shared.settings.auto_topic_partitions.filter(|_| create);
         let limit = self.shared.settings.max_partitions;
-        self.answer_from_metadata(key, move |metadata| match catalog::partitions_for_client(metadata, &name, create, auto_partitions, limit) {
-            Ok(partitions) => proto::CommandPartitionedTopicMetadataResponse {
-                partitions: Some(partitions),
-                request_id,
-                response: Some(PartitionedMetadataOutcome::Success.into()),
-                ..Default::default()
+        self.answer_from_metadata(key, move |metadata| {
+            match catalog::partitions_for_client(metadata, &name, create, auto_partitions, limit) {
+                Ok(partitions) => proto::CommandPartitionedTopicMetadataResponse {
+                    partitions: Some(partitions),
+                    request_id,
+                    response: Some(PartitionedMetadataOutcome::Success.into()),
+                    ..Default::default()
+                }
+                .into(),
+                Err(error @ (TopicError::NoSuchNamespace(_) | TopicError::NotFound(_))) => {
+                    partitions_failed(request_id, ServerError::TopicNotFound, error.to_string())
+                }
+                Err(error) => partitions_failed(request_id, ServerError::MetadataError, error.to_string()),
             }
-            .into(),
-            Err(error @ (TopicError::NoSuchNamespace(_) | TopicError::NotFound(_))) => {
-                partitions_failed(request_id, ServerError::TopicNotFound, error.to_string())
-            }
-            Err(error) => partitions_failed(request_id, ServerError::MetadataError, error.to_string()),
         });
     }
 
@@ -101,21 +109,42 @@ impl Worker {
             Ok(namespace) => namespace,
             Err(error) => return self.tell_error(key, request_id, ServerError::InvalidTopicName, &error.to_string()),
         };
-        let persistent = get.mode() != TopicsMode::NonPersistent;
+        let (persistent, non_persistent) = (get.mode() != TopicsMode::NonPersistent, get.mode() != TopicsMode::Persistent);
+        let settings = &self.shared.settings;
+        // A pattern that cannot be used here is the client's to apply.
+        let pattern = get.topics_pattern.as_deref().filter(|_| settings.pattern_evaluation);
+        let pattern = pattern.and_then(|pattern| TopicPattern::new(pattern, settings.pattern_max_length).ok());
+        let mut loaded = Vec::new();
+        if non_persistent {
+            let names = self.shared.directory.iter().map(|entry| entry.key().clone());
+            loaded.extend(names.filter(|name| !name.is_persistent() && name.namespace() == namespace));
+        }
         self.answer_from_metadata(key, move |metadata| {
             let topics = match catalog::topics(metadata, &namespace) {
-                Ok(topics) if persistent => topics,
-                Ok(_) | Err(TopicError::NoSuchNamespace(_)) => Vec::new(),
+                Ok(mut topics) if persistent => {
+                    topics.append(&mut loaded);
+                    topics
+                }
+                Ok(_) => loaded,
+                Err(TopicError::NoSuchNamespace(_)) => Vec::new(),
                 Err(error) => {
                     return proto::CommandError { request_id, error: ServerError::MetadataError.into(), message: error.to_string() }.into();
                 }
             };
+            let shown = |topic: &&TopicName| pattern.as_ref().is_none_or(|pattern| pattern.shows(topic));
+            let mut topics: Vec<String> = topics.iter().filter(shown).map(TopicName::to_string).collect();
+            topics.sort_unstable();
+            let hash = topics_hash(topics.iter().map(String::as_str));
+            let changed = get.topics_hash.as_ref() != Some(&hash);
+            if !changed {
+                topics.clear();
+            }
             proto::CommandGetTopicsOfNamespaceResponse {
                 request_id,
-                topics: topics.iter().map(TopicName::to_string).collect(),
-                filtered: Some(false),
-                changed: Some(true),
-                ..Default::default()
+                topics,
+                filtered: Some(pattern.is_some()),
+                topics_hash: Some(hash),
+                changed: Some(changed),
             }
             .into()
         });
@@ -137,24 +166,33 @@ fn absent(command: &Command) -> Option<Command> {
             ..Default::default()
         }
         .into(),
-        Command::GetOrCreateSchema(c) => {
-            proto::CommandGetOrCreateSchemaResponse { request_id: c.request_id, error_code: code, error_message: schemas, ..Default::default() }.into()
+        Command::GetOrCreateSchema(c) => proto::CommandGetOrCreateSchemaResponse {
+            request_id: c.request_id,
+            error_code: code,
+            error_message: schemas,
+            ..Default::default()
         }
+        .into(),
         Command::TcClientConnectRequest(c) => {
             proto::CommandTcClientConnectResponse { request_id: c.request_id, error: code, message: transactions }.into()
         }
-        Command::NewTxn(c) => proto::CommandNewTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }.into(),
+        Command::NewTxn(c) => {
+            proto::CommandNewTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }.into()
+        }
         Command::AddPartitionToTxn(c) => {
-            proto::CommandAddPartitionToTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }.into()
+            proto::CommandAddPartitionToTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }
+                .into()
         }
-        Command::AddSubscriptionToTxn(c) => {
-            proto::CommandAddSubscriptionToTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }.into()
+        Command::AddSubscriptionToTxn(c) => proto::CommandAddSubscriptionToTxnResponse {
+            request_id: c.request_id,
+            error: code,
+            message: transactions,
+            ..Default::default()
         }
-        Command::EndTxn(c) => proto::CommandEndTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }.into(),
-        Command::WatchTopicList(c) => {
-            proto::CommandError { request_id: c.request_id, error: no.into(), message: "topic lists are not watched here: poll them".to_owned() }.into()
+        .into(),
+        Command::EndTxn(c) => {
+            proto::CommandEndTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }.into()
         }
-        Command::WatchTopicListClose(c) => proto::CommandSuccess { request_id: c.request_id, schema: None }.into(),
         _ => return None,
     })
 }

@@ -3,7 +3,8 @@
 use bytes::{Bytes, BytesMut};
 use ledger::{AckSet, Position};
 use topic::{
-    Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, Publish, SeekTo, StartAt, SubscriptionKind,
+    Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, Publish, SeekTo, StartAt,
+    SubscriptionKind,
 };
 use wire::proto::{self, InitialPosition, SubscriptionType};
 use wire::{AckType, Command, Frame, MessageId, NO_REQUEST, ServerError, TopicName};
@@ -86,7 +87,9 @@ impl Worker {
         match command {
             Command::Send(send) => return self.publish(key, &send, payload),
             Command::Ack(ack) => self.ack(key, ack),
-            Command::Flow(flow) => self.to_consumer(key, flow.consumer_id, |key, slot| TopicEvent::Flow { key, slot, permits: flow.permits }),
+            Command::Flow(flow) => {
+                self.to_consumer(key, flow.consumer_id, |key, slot| TopicEvent::Flow { key, slot, permits: flow.permits })
+            }
             Command::Ping => self.tell(key, &Command::Pong),
             Command::Pong => {}
             Command::Producer(producer) => self.producer(key, *producer),
@@ -112,7 +115,7 @@ impl Worker {
             server_version: concat!("Geminga ", env!("CARGO_PKG_VERSION")).to_owned(),
             protocol_version: Some(wire::features::negotiated_version(connect.protocol_version())),
             max_message_size: Some(i32::try_from(max_message_bytes).unwrap_or(i32::MAX)),
-            feature_flags: Some(wire::features::broker_flags(false)),
+            feature_flags: Some(wire::features::broker_flags(self.shared.settings.topic_watchers)),
         };
         if let Some(connection) = self.connections.get_mut(key.slot, key.generation) {
             let client_version = connect.client_version.chars().filter(|c| !c.is_whitespace()).take(64).collect();
@@ -339,10 +342,17 @@ impl Worker {
     /// A topic name that this broker can serve.
     pub(crate) fn usable_topic(&self, text: &str) -> Result<TopicName, (ServerError, String)> {
         let name = text.parse::<TopicName>().map_err(|e| (ServerError::InvalidTopicName, e.to_string()))?;
-        if !name.is_persistent() {
-            return Err((ServerError::NotAllowedError, format!("{name}: non-persistent topics are not served yet; use persistent://")));
-        }
-        Ok(name)
+        self.servable(&name).map(|()| name)
+    }
+
+    /// Whether topics of its kind are served.
+    pub(crate) fn servable(&self, name: &TopicName) -> Result<(), (ServerError, String)> {
+        let settings = &self.shared.settings;
+        let (serves, key) = match name.is_persistent() {
+            true => (settings.persistent_topics, "enablePersistentTopics"),
+            false => (settings.non_persistent_topics, "enableNonPersistentTopics"),
+        };
+        if serves { Ok(()) } else { Err((ServerError::NotAllowedError, format!("{name}: {key} is off"))) }
     }
 }
 

@@ -3,8 +3,8 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::{Arc, OnceLock};
 
 use dashmap::DashMap;
 use ledger::LedgerStore;
@@ -19,6 +19,7 @@ use crate::letter::{Letter, TopicRef};
 use crate::mailbox::Mailbox;
 use crate::metrics::SharedCounters;
 use crate::settings::ServerSettings;
+use crate::watch::TopicWatchers;
 
 /// Serves one HTTP connection on the loop that owns it; the front door passes it in, so that the server knows no HTTP.
 pub type HttpService = Arc<dyn Fn(TcpStream, SocketAddr) -> Pin<Box<dyn Future<Output = ()>>> + Send + Sync>;
@@ -37,6 +38,8 @@ pub(crate) struct Shared {
     pub(crate) control: Control,
     /// Set right after the rest, since it holds a handle to it.
     pub(crate) http: OnceLock<HttpService>,
+    /// Who watches which topics there are.
+    pub(crate) topic_watchers: TopicWatchers,
     /// Loaded topics.
     pub(crate) directory: DashMap<TopicName, TopicRef>,
     /// Set when a drain begins: nothing is loaded any more.

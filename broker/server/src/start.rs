@@ -24,6 +24,7 @@ use crate::metrics::SharedCounters;
 use crate::settings::{Listen, ServerSettings};
 use crate::shared::{HttpService, Shared};
 use crate::worker::{self, Worker};
+use crate::watch::TopicWatchers;
 use crate::{loader, orphans};
 
 /// Listening sockets: the ports are known, nobody is served yet.
@@ -97,6 +98,7 @@ impl Bound {
             metadata,
             control: Control::start(self.settings.control_threads)?,
             http: OnceLock::new(),
+            topic_watchers: TopicWatchers::default(),
             directory: DashMap::new(),
             draining: AtomicBool::new(false),
             settings: self.settings,
@@ -173,7 +175,8 @@ impl Server {
         }
         drop(done);
         // Nobody sends: the channel ends when every topic has dropped its end.
-        let in_time = matches!(all_done.recv_timeout(deadline.saturating_duration_since(Instant::now())), Err(mpsc::RecvTimeoutError::Disconnected));
+        let in_time =
+            matches!(all_done.recv_timeout(deadline.saturating_duration_since(Instant::now())), Err(mpsc::RecvTimeoutError::Disconnected));
         for mailbox in &shared.mailboxes {
             mailbox.post(Letter::Call(Box::new(Worker::stop)));
         }

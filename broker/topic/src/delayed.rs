@@ -299,7 +299,8 @@ mod tests {
         let mut ms = 0;
         for entry in 0..20_000 {
             let at = Position::new(3 + entry / 7_000, entry);
-            let deliver_at = START + ms + rng.u64(1..1 << rng.u32(1..24));
+            let most = 1 << rng.u32(1..24);
+            let deliver_at = START + ms + rng.u64(1..=most);
             delayed.add(at, deliver_at, 100, now(ms));
             due.insert(at, deliver_at);
             ms += rng.u64(..20);

@@ -30,6 +30,7 @@ pub(crate) struct Lane {
     pub(crate) messages_out: u64,
     pub(crate) bytes_out: u64,
     pub(crate) messages_redelivered: u64,
+    pub(crate) messages_expired: u64,
     /// Messages per entry of late, in sixteenths; for reading no more than permits allow.
     per_entry: u32,
 }
@@ -123,7 +124,7 @@ impl Dispatcher {
         reads.arrived(outcome, |at| !cursor.is_acked(at) && wanted(at), turn)
     }
 
-    /// Ledgers were trimmed below the cursor of a subscription that could not hold them back.
+    /// The cursor has left entries behind that nobody acked: they were trimmed, or have expired.
     pub(crate) fn trimmed(&mut self, lane: &mut Lane) {
         if let Dispatcher::Shared(shared) = self {
             shared.trimmed(lane);
@@ -177,6 +178,7 @@ impl Lane {
             messages_out: 0,
             bytes_out: 0,
             messages_redelivered: 0,
+            messages_expired: 0,
             per_entry: 16,
         }
     }
@@ -226,7 +228,7 @@ impl Lane {
     /// Whether a new entry is not to be delivered yet; then it comes up again when its time has come.
     fn put_off(&mut self, entry: &Entry, lent: &Lent<'_>, turn: &Turn<'_>) -> bool {
         let (deliver_at, tick) = (entry.meta.deliver_at_ms, lent.settings.delayed_tick_ms);
-        if deliver_at <= turn.now.wall_ms || tick == 0 {
+        if deliver_at <= turn.now.wall_ms || tick == 0 || lent.faults.delays_ignored {
             self.delayed.row_ended();
             return false;
         }

@@ -195,6 +195,8 @@ impl Subscription {
             bytes_out: self.lane.bytes_out,
             messages_redelivered: self.lane.messages_redelivered,
             delayed: self.lane.delayed.len(),
+            messages_expired: self.lane.messages_expired,
+            messages_dropped: 0,
             mark_delete: self.lane.cursor.mark_delete().to_string(),
             read_position: self.lane.cursor.read_position().to_string(),
             acked_ranges: self.lane.cursor.ranges() as u64,
