@@ -10,8 +10,8 @@ use std::{
 };
 
 use client::{
-    Client, Consumer, ConsumerOptions, Inbox, Item, Message, Options, Producer, ProducerOptions, Receipt, Receipts, Start, SubscriptionType,
-    TrySendError,
+    Client, Consumer, ConsumerOptions, Inbox, Item, Message, Options, Producer, ProducerOptions, Receipt, Receipts, Start,
+    SubscriptionType, TrySendError,
 };
 use geminga_tests::{
     audit::{Audit, checksum, payload},

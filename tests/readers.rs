@@ -93,7 +93,12 @@ async fn several_consumers_may_share_a_place_that_is_forgotten_with_the_last() {
     let broker = Broker::start();
     let client = plain(&broker).await;
     publish(&produce(&client, "t").await, numbers(0..20)).await;
-    let options = || ConsumerOptions { receiver_queue: 10, subscription: "r".into(), kind: SubscriptionType::Shared, ..ConsumerOptions::reader(Start::Earliest) };
+    let options = || ConsumerOptions {
+        receiver_queue: 10,
+        subscription: "r".into(),
+        kind: SubscriptionType::Shared,
+        ..ConsumerOptions::reader(Start::Earliest)
+    };
     let (one, two) = (consume(&client, "t", options()).await, consume(&client, "t", options()).await);
     let mut got = Vec::new();
     while got.len() < 20 {

@@ -103,6 +103,15 @@ count() {
     ' "$1"
 }
 
+# The test binaries that took longest, out of a log of cargo test.
+slowest() {
+    awk '
+        /^ +Running / { name = $0; sub(/.*[\/]deps[\/]/, "", name); sub(/-[0-9a-f]+\)$/, "", name) }
+        /^ +Doc-tests / { name = "doc " $2 }
+        /^test result: / { time = $NF; sub(/s$/, "", time); if (time + 0 >= 1) printf "%8.1f s  %s\n", time, name }
+    ' "$1" | sort -rn | head -n 8 | sed 's/^/        /'
+}
+
 part() {
     printf '%s\n' "$1"
 }
@@ -164,9 +173,10 @@ if check "build" cargo build --release --locked -p geminga-geminga; then
 fi
 
 part "tests"
-tests "rooms" cargo test --workspace --exclude geminga-tests --locked --no-fail-fast
-if [ -n "${GEMINGA_BIN:-}" ]; then
-    tests "house and behaviours" cargo test -p geminga-tests --locked --no-fail-fast
+# One selection of crates for all of it, so that nothing is built twice for the sake of features.
+if [ -n "${GEMINGA_BIN:-}" ] && check "build the tests" cargo test --workspace --locked --no-run; then
+    tests "rooms, house and behaviours" cargo test --workspace --locked --no-fail-fast
+    slowest "$LOG"
     if quietly "install python packages" python_packages; then
         tests "official client and readme" "$VENV/bin/python" -m unittest discover --verbose --start-directory tests/python
     else
@@ -181,7 +191,7 @@ fi
 if $LONG && [ -n "${GEMINGA_BIN:-}" ]; then
     part "long"
     tests "200 rounds of kill -9, 100 restarts" env GEMINGA_LONG=1 \
-        cargo test -p geminga-tests --locked --test all -- --nocapture durability:: restart::
+        cargo test --workspace --locked --test all -- --nocapture durability:: restart::
     grep -h 'acked=.*lost=' "$LOG"
     tests "100,000 simulated lives" env SIM_SEEDS=100000 cargo test --release -p geminga-topic --locked --test sim -- --nocapture
     tests "crashes of the log at every point" env CRASH_SEEDS=100 cargo test --release -p geminga-ledger --locked --test crash

@@ -22,7 +22,8 @@ async fn the_consumer_is_closed_before_the_seek_is_answered() {
     let mut wire = Wire::connect(&broker).await;
     wire.subscribe(subscribe(TOPIC, "s", SubscriptionType::Shared, 4)).await;
     wire.subscribe(subscribe(TOPIC, "s", SubscriptionType::Shared, 5)).await;
-    let seek = proto::CommandSeek { consumer_id: 4, request_id: 99, message_id: Some(wire::MessageId::EARLIEST.into()), ..Default::default() };
+    let seek =
+        proto::CommandSeek { consumer_id: 4, request_id: 99, message_id: Some(wire::MessageId::EARLIEST.into()), ..Default::default() };
     wire.raw.send(seek).await.unwrap();
     let mut closed = Vec::new();
     for _ in 0..2 {

@@ -42,10 +42,7 @@ async fn with_equal_permits_turns_are_even() {
     let broker = Broker::start();
     let client = plain(&broker).await;
     let producer = produce(&client, "t").await;
-    let (one, two) = (
-        consume(&client, "t", ConsumerOptions::shared("s")).await,
-        consume(&client, "t", ConsumerOptions::shared("s")).await,
-    );
+    let (one, two) = (consume(&client, "t", ConsumerOptions::shared("s")).await, consume(&client, "t", ConsumerOptions::shared("s")).await);
     for n in 0..40 {
         publish(&producer, [n.to_string()]).await;
     }

@@ -2,10 +2,7 @@
 
 use std::collections::VecDeque;
 
-use client::{
-    Client, Consumer, ConsumerOptions, Message, MessageId, Options, Producer, ProducerOptions, Received,
-    raw::RawConnection,
-};
+use client::{Client, Consumer, ConsumerOptions, Message, MessageId, Options, Producer, ProducerOptions, Received, raw::RawConnection};
 use geminga_tests::harness::{Broker, soon};
 use wire::{Command, proto};
 
@@ -105,9 +102,7 @@ impl Wire {
 
     pub(crate) async fn producer(&mut self, topic: &str, producer_id: u64) -> String {
         let answer = self
-            .request(|request_id| {
-                proto::CommandProducer { topic: topic.to_owned(), producer_id, request_id, ..Default::default() }.into()
-            })
+            .request(|request_id| proto::CommandProducer { topic: topic.to_owned(), producer_id, request_id, ..Default::default() }.into())
             .await;
         match answer {
             Command::ProducerSuccess(success) => success.producer_name,

@@ -27,7 +27,9 @@ impl Usage {
         for task in fs::read_dir(home.join("task")).with_context(|| format!("process {pid} is gone"))? {
             let task = task?.path();
             // A thread may end while the list is walked.
-            let (Ok(name), Ok(times)) = (fs::read_to_string(task.join("comm")), fs::read_to_string(task.join("schedstat"))) else { continue };
+            let (Ok(name), Ok(times)) = (fs::read_to_string(task.join("comm")), fs::read_to_string(task.join("schedstat"))) else {
+                continue;
+            };
             let nanos = times.split_whitespace().next().and_then(|nanos| nanos.parse().ok()).context("schedstat has no time")?;
             let id = task.file_name().map(|id| id.to_string_lossy().into_owned()).unwrap_or_default();
             threads.push(Thread { id, name: name.trim().to_owned(), time: Duration::from_nanos(nanos) });

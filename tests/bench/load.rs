@@ -272,7 +272,9 @@ impl<'a> Run<'a> {
     fn see(&mut self, payload: &Bytes, now: u64) -> anyhow::Result<()> {
         let number = |at: usize| payload.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_be_bytes);
         let producer = payload.first_chunk().map(|bytes| u32::from_be_bytes(*bytes) as usize);
-        let (Some(producer), Some(sequence), Some(sent)) = (producer, number(4), number(12)) else { anyhow::bail!("a message lacks its header") };
+        let (Some(producer), Some(sequence), Some(sent)) = (producer, number(4), number(12)) else {
+            anyhow::bail!("a message lacks its header")
+        };
         anyhow::ensure!(payload.len() == self.plan.size && sequence < self.next[producer], "a message came that was never sent");
         let (word, bit) = (usize::try_from(sequence / 64)?, 1 << (sequence % 64));
         let seen = &mut self.seen[producer];

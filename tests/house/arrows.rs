@@ -89,7 +89,8 @@ const TABLE: &[Row] = &[
 const BANNED_EVERYWHERE: &[(&str, &str)] = &[
     ("openssl-sys", "TLS is rustls"),
     ("async-std", "there is one runtime"),
-    ("lazy_static", "std has LazyLock"),
+    ("native-tls", "TLS is rustls"),
+    ("protobuf-src", "a build needs no protoc"),
     ("chrono", "times are milliseconds; the one place that spells them has its own forty lines"),
 ];
 

@@ -104,7 +104,12 @@ pub(crate) fn locked() -> BTreeMap<String, BTreeSet<String>> {
 }
 
 /// The way by which a room comes to run with `target`, if there is one: its own choice first, `target` last.
-pub(crate) fn way(rooms: &BTreeMap<String, Room>, locked: &BTreeMap<String, BTreeSet<String>>, from: &str, target: &str) -> Option<Vec<String>> {
+pub(crate) fn way(
+    rooms: &BTreeMap<String, Room>,
+    locked: &BTreeMap<String, BTreeSet<String>>,
+    from: &str,
+    target: &str,
+) -> Option<Vec<String>> {
     let mut seen = BTreeSet::new();
     let mut open = VecDeque::from([vec![from.to_owned()]]);
     while let Some(mut way) = open.pop_front() {

@@ -1,7 +1,7 @@
 //! Words that hide hubs, files that grew, shortcuts where a stranger's bytes are read: kept out by looking for them.
 
 use super::{
-    crates::{root, rooms},
+    crates::{rooms, root},
     sources::{Source, files},
 };
 
@@ -25,13 +25,8 @@ const STRANGERS: &[&str] = &["broker/wire/src/", "broker/ledger/src/log/format.r
 
 /// What a room without clock, files and threads bans in its `clippy.toml`.
 const PURE_ROOMS: &[&str] = &["wire", "topic"];
-const BANNED_CALLS: &[&str] = &[
-    "std::time::Instant::now",
-    "std::time::SystemTime::now",
-    "std::fs::File::open",
-    "std::fs::read",
-    "std::thread::spawn",
-];
+const BANNED_CALLS: &[&str] =
+    &["std::time::Instant::now", "std::time::SystemTime::now", "std::fs::File::open", "std::fs::read", "std::thread::spawn"];
 
 /// Collects what is wrong and fails once with all of it.
 fn none(rule: &str, wrong: impl IntoIterator<Item = String>) {
@@ -42,7 +37,10 @@ fn none(rule: &str, wrong: impl IntoIterator<Item = String>) {
 /// The name that a line declares a type by.
 fn declared_type(line: &str) -> Option<&str> {
     let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty());
-    words.by_ref().find(|word| !matches!(*word, "pub" | "crate" | "super")).filter(|word| ["struct", "enum", "trait", "union", "type"].contains(word))?;
+    words
+        .by_ref()
+        .find(|word| !matches!(*word, "pub" | "crate" | "super"))
+        .filter(|word| ["struct", "enum", "trait", "union", "type"].contains(word))?;
     words.next()
 }
 
@@ -56,7 +54,13 @@ fn no_type_has_a_name_that_says_nothing() {
     assert_eq!(declared_type("    pub(crate) struct BrokerContext<'a> {"), Some("BrokerContext"));
     assert_eq!(declared_type("let structure = 1; // struct X"), None);
     let wrong = files("rs").into_iter().flat_map(|source| {
-        let names: Vec<_> = source.text.lines().filter_map(declared_type).filter(|name| says_nothing(name)).map(|n| format!("{}: {n}", source.path)).collect();
+        let names: Vec<_> = source
+            .text
+            .lines()
+            .filter_map(declared_type)
+            .filter(|name| says_nothing(name))
+            .map(|n| format!("{}: {n}", source.path))
+            .collect();
         names
     });
     none("types are named after what they are", wrong);
@@ -64,16 +68,18 @@ fn no_type_has_a_name_that_says_nothing() {
 
 #[test]
 fn no_module_is_a_drawer() {
-    let wrong = files("rs").into_iter().map(|source| source.path).filter(|path| {
-        path.split('/').any(|part| NO_SUBJECT.contains(&part.trim_end_matches(".rs")))
-    });
+    let wrong = files("rs")
+        .into_iter()
+        .map(|source| source.path)
+        .filter(|path| path.split('/').any(|part| NO_SUBJECT.contains(&part.trim_end_matches(".rs"))));
     none("files are named after the idea they hold", wrong);
 }
 
 #[test]
 fn every_exception_is_still_needed() {
     let sources = files("rs");
-    let unused = ALLOWED_NAMES.iter().filter(|(name, _)| !sources.iter().any(|s| s.text.lines().any(|line| declared_type(line) == Some(name))));
+    let unused =
+        ALLOWED_NAMES.iter().filter(|(name, _)| !sources.iter().any(|s| s.text.lines().any(|line| declared_type(line) == Some(name))));
     none("an exception nobody needs goes away", unused.map(|(name, reason)| format!("{name} ({reason})")));
     let short = ALLOWED_LENGTH.iter().filter(|(path, _)| !sources.iter().any(|s| s.path == *path && s.text.lines().count() > LONGEST));
     none("an exception nobody needs goes away", short.map(|(path, reason)| format!("{path} ({reason})")));
@@ -89,7 +95,9 @@ fn no_file_outgrows_its_idea() {
 #[test]
 fn the_product_does_not_unwrap() {
     let wrong = files("rs").into_iter().filter(|source| !source.is_test()).flat_map(|source| {
-        let lines = Source::code(source.product()).filter(|(_, line)| [".unwrap()", "todo!(", "unimplemented!("].iter().any(|word| line.contains(word)));
+        // In a constant it fails when it is compiled.
+        let lines = Source::code(source.product()).filter(|(_, line)| !line.contains("const "));
+        let lines = lines.filter(|(_, line)| [".unwrap()", "todo!(", "unimplemented!("].iter().any(|word| line.contains(word)));
         lines.map(|(number, line)| format!("{}:{number}: {}", source.path, line.trim())).collect::<Vec<_>>()
     });
     none("say what is expected, or handle it", wrong);
@@ -117,7 +125,10 @@ fn indexes(line: &str) -> bool {
 fn bytes_of_a_stranger_are_taken_apart_without_indexing() {
     assert!(indexes("let a = bytes[4];") && indexes("f(x)[..n]") && !indexes("let a: [u8; 4] = [0; 4];") && !indexes("&buf[..]"));
     // An array of ours, of a length known when it is compiled: a wrong constant does not get past the compiler's own lint.
-    let ours = |line: &str| ["header[", "out["].iter().any(|name| line.trim_start().trim_start_matches('&').starts_with(name)) || line.contains("crc32c(&header[4..])");
+    let ours = |line: &str| {
+        ["header[", "out["].iter().any(|name| line.trim_start().trim_start_matches('&').starts_with(name))
+            || line.contains("crc32c(&header[4..])")
+    };
     let wrong = files("rs").into_iter().filter(|source| STRANGERS.iter().any(|path| source.path.starts_with(path))).flat_map(|source| {
         let lines = Source::code(source.product()).filter(|(_, line)| indexes(line) && !ours(line));
         lines.map(|(number, line)| format!("{}:{number}: {}", source.path, line.trim())).collect::<Vec<_>>()
@@ -138,7 +149,8 @@ fn tests_are_sentences() {
 fn every_allow_has_its_reason() {
     let wrong = files("rs").into_iter().flat_map(|source| {
         let lines = Source::code(&source.text).map(|(number, line)| (number, line.trim()));
-        let lines = lines.filter(|(_, line)| ["#[allow(", "#![allow(", "#[expect(", "#![expect("].iter().any(|begin| line.starts_with(begin)));
+        let lines =
+            lines.filter(|(_, line)| ["#[allow(", "#![allow(", "#[expect(", "#![expect("].iter().any(|begin| line.starts_with(begin)));
         let bare = lines.filter(|(_, line)| line.ends_with(")]") && !line.contains("reason = \""));
         bare.map(|(number, line)| format!("{}:{number}: {line}", source.path)).collect::<Vec<_>>()
     });

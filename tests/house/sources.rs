@@ -21,8 +21,8 @@ pub(crate) struct Source {
 impl Source {
     /// The text before the tests at the end of a file.
     pub(crate) fn product(&self) -> &str {
-        let end = self.text.find("#[cfg(test)]\nmod ").filter(|at| self.text[*at..].lines().nth(1).is_some_and(|line| line.ends_with('{')));
-        end.map_or(&self.text, |end| &self.text[..end])
+        let tests = |at: &usize| self.text[*at..].lines().nth(1).is_some_and(|line| line.contains("mod ") && line.ends_with('{'));
+        self.text.match_indices("#[cfg(test)]\n").map(|(at, _)| at).find(tests).map_or(&self.text, |end| &self.text[..end])
     }
 
     /// Whether the whole file is a test.
