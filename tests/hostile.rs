@@ -55,11 +55,24 @@ async fn commands_that_lack_what_they_need_end_the_connection_or_are_refused() {
         is_closed_after(&broker, true, &frame(&[8, kind, kind << 3 | 2, 0])).await;
         publish(&producer, numbers(0..1)).await;
     }
-    // A flow of zero permits.
+    assert!(broker.is_alive());
+}
+
+#[tokio::test]
+async fn a_flow_of_no_permits_gives_none() {
+    let mut broker = Broker::start();
+    let client = plain(&broker).await;
+    publish(&produce(&client, "t").await, numbers(0..5)).await;
     let mut wire = Wire::connect(&broker).await;
     wire.subscribe(subscribe("persistent://public/default/t", "s", SubscriptionType::Shared, 0)).await;
     wire.raw.send(wire::Flow { consumer_id: 0, permits: 0 }).await.unwrap();
-    wire.raw.until_closed().await.unwrap();
+    // The connection may end over it; what may not happen is a message.
+    let ask = proto::CommandGetLastMessageId { consumer_id: 0, request_id: 9 };
+    if wire.raw.send(ask).await.is_ok()
+        && let Ok(answer) = wire.raw.recv_command().await
+    {
+        assert!(matches!(answer, Command::GetLastMessageIdResponse(_)), "{answer:?} without a permit");
+    }
     assert!(broker.is_alive());
 }
 

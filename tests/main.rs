@@ -1,5 +1,6 @@
 //! One module per behaviour, as a client sees it: against the real binary, over real sockets.
 
+mod admin;
 mod command_line;
 mod durability;
 mod endpoints;

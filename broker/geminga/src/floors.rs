@@ -72,7 +72,10 @@ fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
             min_age_ms: millis(ledgers.min_rollover),
             max_age_ms: millis(ledgers.max_rollover),
         },
-        retention: Retention { time_ms: topics.retention_time.map_or(-1, signed_millis), size_bytes: topics.retention_size.map_or(-1, signed_bytes) },
+        retention: Retention {
+            time_ms: topics.retention_time.map_or(-1, signed_millis),
+            size_bytes: topics.retention_size.map_or(-1, signed_bytes),
+        },
         max_entry_bytes: config.connections.max_message_size.as_usize() + wire::FRAME_PADDING,
         max_read_entries: dispatch.max_read_entries.get() as usize,
         max_read_bytes: dispatch.max_read_bytes.as_usize(),
@@ -94,11 +97,17 @@ fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
 }
 
 fn sockets(endpoints: &[Endpoint], scheme: Scheme) -> io::Result<Vec<Listen>> {
-    endpoints.iter().filter(|endpoint| endpoint.scheme == scheme).map(|e| Ok(Listen { address: resolve(e)?, optional: e.companion })).collect()
+    endpoints
+        .iter()
+        .filter(|endpoint| endpoint.scheme == scheme)
+        .map(|e| Ok(Listen { address: resolve(e)?, optional: e.companion }))
+        .collect()
 }
 
 fn resolve(endpoint: &Endpoint) -> io::Result<SocketAddr> {
-    let unknown = |reason: String| io::Error::other(format!("cannot listen on {}: {reason}. Set bindAddress to an address of this machine", endpoint.host));
+    let unknown = |reason: String| {
+        io::Error::other(format!("cannot listen on {}: {reason}. Set bindAddress to an address of this machine", endpoint.host))
+    };
     let mut addresses = (endpoint.host.as_str(), endpoint.port).to_socket_addrs().map_err(|e| unknown(e.to_string()))?;
     addresses.next().ok_or_else(|| unknown("the name has no address".to_owned()))
 }
@@ -111,7 +120,10 @@ pub fn server_endpoints(advertised: &[AdvertisedListener]) -> server::Endpoints 
         pulsar_tls: first.pulsar_tls,
         http: first.http.unwrap_or_default(),
         https: first.https,
-        listeners: advertised.iter().map(|l| server::AdvertisedListener { name: l.name.clone(), pulsar: l.pulsar.clone(), pulsar_tls: l.pulsar_tls.clone() }).collect(),
+        listeners: advertised
+            .iter()
+            .map(|l| server::AdvertisedListener { name: l.name.clone(), pulsar: l.pulsar.clone(), pulsar_tls: l.pulsar_tls.clone() })
+            .collect(),
     }
 }
 

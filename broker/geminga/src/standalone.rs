@@ -10,8 +10,8 @@ use server::Server;
 
 use crate::banner::Banner;
 use crate::cli::exit;
-use crate::config::listeners::BoundPorts;
 use crate::config::Config;
+use crate::config::listeners::BoundPorts;
 use crate::endpoints::{self, Endpoints, Published};
 use crate::floors;
 use crate::signals;
@@ -81,7 +81,8 @@ fn bootstrap(config: &Config, metadata: &dyn MetadataStore, endpoints: &server::
     }
     let bundles = config.topics.default_bundles.get();
     let reached_at = floors::cluster(endpoints);
-    let created = metadata::bootstrap(metadata, &Bootstrap { cluster: &config.network.cluster_name, reached_at, bundles, system_bundles: bundles })?;
+    let created =
+        metadata::bootstrap(metadata, &Bootstrap { cluster: &config.network.cluster_name, reached_at, bundles, system_bundles: bundles })?;
     if !created.is_empty() {
         tracing::info!(created = created.join(" "), "first start: Successfully updated the policies on namespace public/default");
     }

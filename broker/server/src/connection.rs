@@ -25,8 +25,10 @@ use crate::session::Peer;
 use crate::worker::Worker;
 
 /// Bytes asked of the socket at once, at first and at most: it grows while reads fill it and shrinks while they do not.
+/// The most is also what one loud connection can put into a turn, so it bounds how long the quiet ones wait; a frame that is
+/// known to be larger is still read in one go.
 const MIN_READ: usize = 4 * 1024;
-const MAX_READ: usize = 128 * 1024;
+const MAX_READ: usize = 32 * 1024;
 /// Ids of producers closed lately are remembered, since their last SENDs may still be on the way.
 const REMEMBER_CLOSED: usize = 64;
 
@@ -247,7 +249,7 @@ async fn serve(me: Rc<RefCell<Worker>>, mut reader: OwnedReadHalf, link: Rc<Link
         if missing > ask {
             buffer.reserve(missing);
         }
-        if buffer.is_empty() && ask == MIN_READ && buffer.capacity() > MAX_READ {
+        if buffer.is_empty() && ask == MIN_READ && buffer.capacity() > 4 * MAX_READ {
             buffer = BytesMut::new();
         }
     }

@@ -19,10 +19,6 @@ impl Topic {
         if self.is_going_away(turn, asked) {
             return;
         }
-        if let Some((slot, name)) = self.producers.attached(attach.key) {
-            let name = name.to_owned();
-            return self.producer_ready(turn, attach.key, asked, slot, name);
-        }
         if self.ledgers.chain.state() == ledger::LedgerState::Terminated {
             return self.error(turn, asked, ServerError::TopicTerminatedError, "the topic is terminated");
         }
@@ -46,6 +42,10 @@ impl Topic {
 
     fn admit_producer(&mut self, turn: &mut Turn<'_>, attach: AttachProducer) {
         let (key, asked) = (attach.key, Asked { to: attach.key.connection, request: attach.request });
+        if let Some((slot, name)) = self.producers.attached(key) {
+            let name = name.to_owned();
+            return self.producer_ready(turn, key, asked, slot, name);
+        }
         match self.producers.attach(attach, &self.settings.producer_name_prefix, turn.now) {
             Ok((slot, name)) => self.producer_ready(turn, key, asked, slot, name),
             Err(taken) => self.error(turn, asked, ServerError::ProducerBusy, &taken.to_string()),
@@ -104,6 +104,7 @@ impl Topic {
         match (&subscription.phase, attach.start) {
             (Phase::Open, Some(start)) if !attach.durable && subscription.lane.consumers.is_empty() => {
                 subscription.waiters.push(Waiter::Consumer(attach));
+                subscription.expires_at = None;
                 self.start_at(turn, index, start);
                 Ok(())
             }
@@ -117,7 +118,9 @@ impl Topic {
     }
 
     /// Lets a consumer into an open subscription.
-    fn admit_consumer(&mut self, turn: &mut Turn<'_>, index: SubscriptionIndex, attach: AttachConsumer) -> Result<(), Refusal> {
+    fn admit_consumer(&mut self, turn: &mut Turn<'_>, index: SubscriptionIndex, mut attach: AttachConsumer) -> Result<(), Refusal> {
+        // Where entries are shared, what was sent before a redelivery request stays valid: there is no epoch to keep.
+        attach.epoch = attach.epoch.filter(|_| attach.kind.has_one_active());
         let slot = ConsumerSlot(u32::try_from(self.seats.vacant_key()).unwrap_or(u32::MAX));
         let (subscriptions, lent) = self.lend();
         let Some(subscription) = subscriptions.get_mut(index) else { return Ok(()) };

@@ -57,10 +57,7 @@ pub(crate) enum Dispatcher {
 
 impl Dispatcher {
     pub(crate) fn new(kind: SubscriptionKind) -> Dispatcher {
-        match kind {
-            SubscriptionKind::Exclusive | SubscriptionKind::Failover => Dispatcher::SingleActive(SingleActive::default()),
-            SubscriptionKind::Shared | SubscriptionKind::KeyShared => Dispatcher::Shared(Shared::default()),
-        }
+        if kind.has_one_active() { Dispatcher::SingleActive(SingleActive::default()) } else { Dispatcher::Shared(Shared::default()) }
     }
 
     /// A consumer joined the lane.

@@ -166,8 +166,8 @@ impl PendingAcks {
         let mut end = self.entries.len();
         if front.at.ledger == at.ledger {
             // Without gaps it lies exactly as far from the front as its number says; gaps can only bring it nearer.
-            let distance = usize::try_from(at.entry.0 - front.at.entry.0).ok()?;
-            end = end.min(distance + 1);
+            let distance = usize::try_from(at.entry.0.checked_sub(front.at.entry.0)?).ok()?;
+            end = end.min(distance.saturating_add(1));
         }
         let index = match self.entries.get(end - 1) {
             Some(entry) if entry.at == at => end - 1,

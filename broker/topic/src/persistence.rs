@@ -155,7 +155,7 @@ impl Persistence {
                 self.ledger = Some(CursorLedger { id, next: 0, recorded: false });
                 self.append(id, 0, cursor, lent, turn);
             }
-            Err(_) => self.record_state(cursor, lent, turn),
+            Err(error) => self.fall_back(&error, cursor, lent, turn),
         }
     }
 
@@ -172,7 +172,7 @@ impl Persistence {
                     self.record(&cursor.state(0, 0), Some(id), revision, lent, turn);
                 }
             }
-            (Err(_), _) => self.record_state(cursor, lent, turn),
+            (Err(error), _) => self.fall_back(&error, cursor, lent, turn),
             (Ok(()), None) => {}
         }
     }
@@ -213,6 +213,12 @@ impl Persistence {
         let bytes = Cursor::encode_position(&cursor.state(lent.settings.max_ranges, lent.settings.max_batches));
         let tag = lent.errands.begin(Errand::CursorState(self.index));
         turn.out.push(Effect::AppendCursor { tag, at: Position { ledger, entry: ledger::EntryId(entry) }, bytes });
+    }
+
+    fn fall_back(&mut self, error: &StoreError, cursor: &Cursor, lent: &mut Lent<'_>, turn: &mut Turn<'_>) {
+        let message = format!("the cursor of '{}' goes to its record, its ledger failed: {error}", self.subscription);
+        turn.out.push(Effect::Report { message });
+        self.record_state(cursor, lent, turn);
     }
 
     /// Puts the state into the record itself; a cursor ledger is no longer needed then.

@@ -71,9 +71,10 @@ impl Topic {
 
     /// Something that a subscription waited for has happened.
     pub(crate) fn advance(&mut self, turn: &mut Turn<'_>, index: SubscriptionIndex) {
+        let grace = turn.now.monotonic_ms + self.settings.non_durable_grace_ms;
         let (subscriptions, mut lent) = self.lend();
         let Some(subscription) = subscriptions.get_mut(index) else { return };
-        let Subscription { phase, persistence, lane, .. } = subscription;
+        let Subscription { phase, persistence, lane, expires_at, durable, .. } = subscription;
         match phase {
             Phase::Locating(search) => {
                 if let Some(next) = search.poll(index, &mut lent, turn) {
@@ -104,6 +105,8 @@ impl Topic {
                     }
                 }
                 *phase = Phase::Open;
+                // Its consumers come back by themselves, and expect to find the cursor.
+                *expires_at = (!*durable).then_some(grace);
                 self.success(turn, asked);
             }
             Phase::Deleting { .. } => {
@@ -128,11 +131,9 @@ impl Topic {
             return;
         };
         self.close_consumers(turn, index, None);
-        let grace = turn.now.monotonic_ms + self.settings.non_durable_grace_ms;
         let (subscriptions, lent) = self.lend();
         let Some(subscription) = subscriptions.get_mut(index) else { return };
         subscription.start_over();
-        subscription.expires_at = (!subscription.durable).then_some(grace);
         match place {
             Ok(next) => {
                 subscription.phase = Phase::Seeking { asked, search: None };

@@ -169,7 +169,8 @@ impl Subscription {
             _ => None,
         };
         let write = self.persistence.as_ref().and_then(|persistence| persistence.deadline(&self.lane.cursor, settings));
-        [search, write, self.lane.reads.retry_at(), self.expires_at].into_iter().flatten().min()
+        let expiry = self.expires_at.filter(|_| self.is_open());
+        [search, write, self.lane.reads.retry_at(), expiry].into_iter().flatten().min()
     }
 
     pub(crate) fn stats(&self, lent_ledger: &ledger::ManagedLedger, settings: &TopicSettings) -> SubscriptionStats {
@@ -206,6 +207,11 @@ impl Subscription {
 pub(crate) struct NotCumulative;
 
 impl SubscriptionKind {
+    /// Whether one consumer at a time gets everything.
+    pub(crate) fn has_one_active(self) -> bool {
+        matches!(self, SubscriptionKind::Exclusive | SubscriptionKind::Failover)
+    }
+
     /// As Pulsar spells it.
     #[must_use]
     pub fn name(self) -> &'static str {

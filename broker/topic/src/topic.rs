@@ -18,7 +18,7 @@ use crate::persistence::Persistence;
 use crate::producers::Producers;
 use crate::publishing::Publishes;
 use crate::subscription::{Asked, Phase, Subscription};
-use crate::{ConsumerKey, ConsumerSlot, Effect, Now, Reply, Tag};
+use crate::{ConsumerKey, ConsumerSlot, Effect, Now, Reply, SubscriptionKind, Tag};
 
 /// One topic. Every call may add effects to the turn; none waits.
 #[derive(Debug)]
@@ -244,7 +244,7 @@ impl Topic {
         let (subscriptions, lent) = self.lend();
         let Some(subscription) = subscriptions.get_mut(seat.subscription).filter(|subscription| subscription.is_open()) else { return };
         let Some(consumer) = subscription.lane.consumer_mut(seat.consumer) else { return };
-        if let Some(epoch) = epoch {
+        if let Some(epoch) = epoch.filter(|_| subscription.kind.is_some_and(SubscriptionKind::has_one_active)) {
             if consumer.epoch.is_some_and(|current| epoch < current) {
                 return;
             }
@@ -399,7 +399,7 @@ impl Topic {
 
     fn tick_subscription(&mut self, turn: &mut Turn<'_>, index: SubscriptionIndex) {
         let Some(subscription) = self.subscriptions.get_mut(index) else { return };
-        if subscription.expires_at.is_some_and(|at| at <= turn.now.monotonic_ms) {
+        if subscription.is_open() && subscription.expires_at.is_some_and(|at| at <= turn.now.monotonic_ms) {
             return self.remove_subscription(index);
         }
         let searching = match &mut subscription.phase {

@@ -211,3 +211,13 @@ fn the_cache_keeps_only_what_an_attached_consumer_has_not_been_sent() {
     publish(&mut owner, to, 1);
     assert_eq!(owner.cached_bytes(), 0);
 }
+
+#[test]
+fn a_cumulative_ack_past_the_end_acks_nothing() {
+    let mut owner = Owner::new(small_settings());
+    let to = producer(&mut owner, 1);
+    let consumer = consume(&mut owner, attach(1, Exclusive));
+    publish(&mut owner, to, 3);
+    ack(&mut owner, consumer, AckIds::Cumulative(Position::LATEST, None, None));
+    assert_eq!(owner.topic.stats().subscriptions[0].backlog, 3);
+}

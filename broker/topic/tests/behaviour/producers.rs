@@ -1,6 +1,6 @@
 //! Producers: names, receipts, refusals.
 
-use ledger::{Position, StoreError};
+use ledger::Position;
 use topic::{Effect, ProducerKey, Reply};
 use wire::ServerError;
 
@@ -180,10 +180,12 @@ fn an_initial_subscription_exists_before_the_producer_is_ready() {
     let mut owner = Owner::new(small_settings());
     let mut attach = attach_producer(1, None);
     attach.initial_subscription = Some("first".to_owned());
+    owner.call(|topic, turn| topic.attach_producer(turn, attach.clone()));
     owner.call(|topic, turn| topic.attach_producer(turn, attach));
     assert!(owner.heard.is_empty());
     owner.settle();
-    assert!(matches!(owner.replies().as_slice(), [Reply::ProducerReady { .. }]));
+    assert!(matches!(owner.replies().as_slice(), [Reply::ProducerReady { .. }, Reply::ProducerReady { .. }]));
+    assert_eq!(owner.topic.producers(), 1);
     assert_eq!(owner.world.cursors().collect::<Vec<_>>(), ["first"]);
 }
 
@@ -205,5 +207,4 @@ fn a_version_conflict_fences_the_topic() {
     assert_eq!(receipts(&mut owner), []);
     owner.call(topic::Topic::unload);
     assert!(owner.topic.unloaded());
-    let _ = StoreError::Closed(String::new());
 }

@@ -229,3 +229,22 @@ fn consumer_statistics_count_the_backlog_exactly() {
     assert!(matches!(owner.replies().as_slice(), [Reply::Error { error: ServerError::ConsumerNotFound, .. }]));
     assert!(owner.heard.iter().all(|effect| !matches!(effect, Effect::Refused { .. })));
 }
+
+#[test]
+fn a_read_that_finds_the_place_of_a_seek_may_fail_and_is_tried_again() {
+    let mut owner = Owner::new(small_settings());
+    let to = producer(&mut owner, 1);
+    let sent = publish(&mut owner, to, 15);
+    let mut asked = attach(1, Exclusive);
+    asked.durable = false;
+    let reader = consume(&mut owner, asked.clone());
+    owner.call(|topic, turn| topic.seek(turn, reader.key, 1, SeekTo::Time(1_009)));
+    assert!(owner.fail_read(0));
+    owner.wait(60_000);
+    owner.settle();
+    assert!(matches!(owner.replies().as_slice(), [Reply::CloseConsumer { .. }, Reply::Success { request: 1 }]));
+    asked.start = None;
+    let reader = consume(&mut owner, asked);
+    flow(&mut owner, reader, 100);
+    assert_eq!(got_at(&mut owner), sent[9..]);
+}

@@ -248,3 +248,44 @@ fn batches_with_few_permits_are_hardly_read_twice() {
     assert!(owner.entries_read <= 1_100, "{} entries read", owner.entries_read);
     assert!(!owner.heard.iter().any(|effect| matches!(effect, Effect::Refused { .. })));
 }
+
+#[test]
+fn ids_that_no_entry_has_are_acked_and_asked_for_without_harm() {
+    let mut owner = Owner::new(small_settings());
+    let to = producer(&mut owner, 1);
+    let consumer = consume(&mut owner, attach(1, Shared));
+    flow(&mut owner, consumer, 10);
+    let sent = publish(&mut owner, to, 3);
+    got(&mut owner);
+    for entry in [i64::MIN, -1, 3, i64::MAX] {
+        for ledger in [i64::MIN, -1, sent[0].ledger.0, i64::MAX] {
+            let at = ledger::Position::new(ledger, entry);
+            ack(&mut owner, consumer, AckIds::One(at));
+            ack(&mut owner, consumer, AckIds::Many(vec![(at, Some(AckSet(vec![1])), None), (at, Some(AckSet(Vec::new())), Some(0))]));
+            owner.call(|topic, turn| topic.redeliver(turn, consumer.key, consumer.slot, vec![at], None));
+        }
+    }
+    assert_eq!(got(&mut owner), []);
+    assert_eq!(owner.topic.stats().subscriptions[0].backlog, 3);
+}
+
+#[test]
+fn a_shared_reader_forgets_what_was_trimmed_under_its_consumers() {
+    let mut settings = small_settings();
+    settings.retention = ledger::Retention { time_ms: 1_000, size_bytes: -1 };
+    let mut owner = Owner::new(settings);
+    let to = producer(&mut owner, 1);
+    let mut asked = attach(1, Shared);
+    asked.durable = false;
+    let reader = consume(&mut owner, asked);
+    flow(&mut owner, reader, 30);
+    let sent = publish(&mut owner, to, 30);
+    assert_eq!(got(&mut owner).len(), 30);
+    owner.wait(200_000);
+    owner.settle();
+    let stats = owner.topic.stats();
+    assert_eq!((stats.storage_entries, stats.subscriptions[0].consumers[0].unacked_messages), (10, 10));
+    owner.call(|topic, turn| topic.redeliver(turn, reader.key, reader.slot, Vec::new(), None));
+    flow(&mut owner, reader, 30);
+    assert_eq!(got_at(&mut owner), sent[20..]);
+}

@@ -1,0 +1,173 @@
+//! The road of a message through the topic alone: publish, durable, deliver to four Shared consumers, ack. One number each.
+
+extern crate geminga_topic as topic;
+
+use std::collections::VecDeque;
+use std::time::Instant;
+
+use bytes::{Bytes, BytesMut};
+use ledger::{EntryCache, LedgerId, LedgerLimits, LedgerList, ManagedLedger, Position, Retention};
+use topic::{
+    Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, Effects, Now, ProducerKey, ProducerSlot,
+    Publish, Reply, StartAt, SubscriptionKind, Topic, TopicSettings, Turn,
+};
+
+const BATCH: usize = 500;
+
+struct Bench {
+    topic: Topic,
+    cache: EntryCache,
+    effects: Effects,
+    now: Now,
+    producer: (ProducerKey, ProducerSlot),
+    consumers: Vec<(ConsumerKey, ConsumerSlot)>,
+    bytes: Bytes,
+    last: Position,
+    delivered: VecDeque<(ConsumerKey, Position)>,
+}
+
+fn main() {
+    for in_flight in [1_000, 100_000] {
+        let mut bench = Bench::new(in_flight);
+        bench.run(200_000, in_flight);
+        let count = 2_000_000;
+        #[allow(clippy::disallowed_methods, reason = "a bench has a clock")]
+        let start = Instant::now();
+        bench.run(count, in_flight);
+        let each = start.elapsed().as_nanos() / count as u128;
+        eprintln!("{in_flight:>7} in flight: {each} ns per message from publish to ack, {} messages/s", 1_000_000_000 / each.max(1));
+    }
+}
+
+impl Bench {
+    fn new(in_flight: usize) -> Bench {
+        let now = Now { monotonic_ms: 0, wall_ms: 1 };
+        let limits = LedgerLimits { max_entries: u64::MAX, max_bytes: u64::MAX, min_age_ms: 0, max_age_ms: 0 };
+        let settings = TopicSettings {
+            ledger: limits,
+            retention: Retention::default(),
+            max_entry_bytes: 0,
+            max_read_entries: 100_000,
+            max_read_bytes: 5 << 20,
+            max_round_robin: 20,
+            max_unacked_per_consumer: 50_000,
+            max_unacked_per_subscription: 200_000,
+            mark_delete_rate: 1.0,
+            cursor_flush_ms: 60_000,
+            max_ranges: 10_000,
+            max_batches: 10_000,
+            cursor_ledger_max_entries: 50_000,
+            batch_index_ack: true,
+            non_durable_grace_ms: 5_000,
+            retention_check_ms: 120_000,
+            auto_subscription: true,
+            producer_name_prefix: "bench".to_owned(),
+        };
+        let chain = ManagedLedger::recover(LedgerList::default(), None, LedgerId(1), limits, 1);
+        let mut cache = EntryCache::new(256 << 20);
+        let key = cache.open();
+        let name = "persistent://public/default/bench".parse().expect("a valid name");
+        let topic = Topic::new(name, chain, 0, Vec::new(), settings, key, now);
+        let connection = ConnectionKey { worker: 0, slot: 0, generation: 0 };
+        let producer = (ProducerKey { connection, id: 0 }, ProducerSlot(0));
+        let mut bench = Bench {
+            topic,
+            cache,
+            effects: Vec::new(),
+            now,
+            producer,
+            consumers: Vec::new(),
+            bytes: payload(),
+            last: Position::EARLIEST,
+            delivered: VecDeque::new(),
+        };
+        bench.attach(in_flight);
+        bench
+    }
+
+    fn call<T>(&mut self, work: impl FnOnce(&mut Topic, &mut Turn<'_>) -> T) -> T {
+        work(&mut self.topic, &mut Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects })
+    }
+
+    fn attach(&mut self, in_flight: usize) {
+        let (key, _) = self.producer;
+        let attach = AttachProducer {
+            key,
+            request: 1,
+            name: None,
+            user_provided_name: false,
+            epoch: 0,
+            initial_subscription: None,
+            properties: Vec::new(),
+            address: String::new(),
+            client_version: String::new(),
+        };
+        self.call(|topic, turn| topic.attach_producer(turn, attach));
+        self.take_effects();
+        for id in 0..4 {
+            let attach = AttachConsumer {
+                key: ConsumerKey { connection: key.connection, id },
+                request: id,
+                subscription: "s".to_owned(),
+                kind: SubscriptionKind::Shared,
+                durable: false,
+                start: Some(StartAt::Latest),
+                name: String::new(),
+                priority: 0,
+                epoch: None,
+                properties: Vec::new(),
+                address: String::new(),
+                client_version: String::new(),
+            };
+            self.call(|topic, turn| topic.attach_consumer(turn, attach));
+            self.take_effects();
+        }
+        for (key, slot) in self.consumers.clone() {
+            self.call(|topic, turn| topic.flow(turn, key, slot, in_flight as u32 / 4 + BATCH as u32));
+        }
+    }
+
+    fn take_effects(&mut self) {
+        for effect in self.effects.drain(..) {
+            match effect {
+                Effect::Append { at, .. } => self.last = at,
+                Effect::Deliver { to, at, .. } => self.delivered.push_back((to, at)),
+                Effect::Reply { reply: Reply::ProducerReady { producer, slot, .. }, .. } => self.producer = (producer, slot),
+                Effect::Reply { reply: Reply::ConsumerReady { consumer, slot, .. }, .. } => self.consumers.push((consumer, slot)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Publishes in batches as turns of a loop do; acks trail `in_flight` behind.
+    fn run(&mut self, count: usize, in_flight: usize) {
+        let (key, slot) = self.producer;
+        for turn in 0..count / BATCH {
+            for index in 0..BATCH {
+                let sequence = (turn * BATCH + index) as u64;
+                let publish = Publish { key, slot, sequence, highest_sequence: 0, bytes: self.bytes.clone() };
+                self.call(|topic, turn| topic.publish(turn, publish));
+            }
+            self.take_effects();
+            let upto = self.last;
+            self.call(|topic, turn| topic.appended(turn, upto));
+            self.take_effects();
+            let excess = self.delivered.len().saturating_sub(in_flight);
+            for _ in 0..excess {
+                let Some((consumer, at)) = self.delivered.pop_front() else { break };
+                let slot = self.consumers[consumer.id as usize].1;
+                let ack = Ack { key: consumer, slot, request: None, ids: AckIds::One(at) };
+                self.call(|topic, turn| topic.ack(turn, ack));
+                self.call(|topic, turn| topic.flow(turn, consumer, slot, 1));
+            }
+            self.take_effects();
+        }
+    }
+}
+
+fn payload() -> Bytes {
+    let metadata = wire::proto::MessageMetadata { producer_name: "bench-0".to_owned(), publish_time: 1, ..Default::default() };
+    let mut bytes = BytesMut::new();
+    wire::payload::build(&metadata, &[7; 128], &mut bytes);
+    bytes.freeze()
+}
