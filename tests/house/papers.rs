@@ -54,5 +54,38 @@ fn the_toolchain_is_the_same_wherever_it_is_named() {
     let read = |file: &str| std::fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
     let version = env!("CARGO_PKG_RUST_VERSION");
     assert!(read("rust-toolchain.toml").contains(&format!("channel = \"{version}.0\"")), "rust-toolchain.toml is not {version}");
-    assert!(read("Dockerfile").contains(&format!("FROM rust:{version}")), "the Dockerfile is not {version}");
+    let dockerfile = read("Dockerfile");
+    assert!(dockerfile.contains(&format!("FROM rust:{version}.0-")), "the Dockerfile's image is not {version}");
+    assert!(dockerfile.contains(&format!("RUSTUP_TOOLCHAIN={version}.0\n")), "the Dockerfile's compiler is not {version}");
+}
+
+#[test]
+fn what_the_image_copies_from_the_repository_is_there() {
+    let dockerfile = std::fs::read_to_string(root().join("Dockerfile")).expect("Dockerfile");
+    let copies: Vec<&str> =
+        dockerfile.lines().filter_map(|line| line.strip_prefix("COPY ")).filter(|copy| !copy.starts_with("--from")).collect();
+    assert!(copies.len() >= 2, "{copies:?}");
+    for copy in copies {
+        let words: Vec<&str> = copy.split_whitespace().collect();
+        for from in words.iter().take(words.len() - 1) {
+            assert!(root().join(from).exists(), "the Dockerfile copies {from}");
+        }
+    }
+}
+
+#[test]
+fn the_unit_does_not_restart_what_cannot_mend_itself() {
+    let read = |file: &str| std::fs::read_to_string(root().join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+    let (unit, help) = (read("conf/geminga.service"), read("broker/geminga/src/cli.rs"));
+    let codes = unit.lines().find_map(|line| line.strip_prefix("RestartPreventExitStatus=")).expect("the unit says so");
+    for (code, meaning) in
+        [("2", "the command line was not understood"), ("3", "a setting is wrong"), ("4", "the data directory cannot be used")]
+    {
+        assert!(help.contains(&format!("{code}  {meaning}")), "exit code {code} means something else now");
+        assert!(codes.split(' ').any(|one| one == code), "the unit restarts after exit code {code}");
+    }
+    // The unit's directory is the one that its configuration names.
+    assert!(
+        unit.contains("StateDirectory=geminga\n") && read("conf/broker.conf").lines().any(|line| line == "dataDirectory=/var/lib/geminga")
+    );
 }
