@@ -23,8 +23,8 @@ use crate::mailbox::Mailbox;
 use crate::metrics::SharedCounters;
 use crate::settings::{Listen, ServerSettings};
 use crate::shared::{HttpService, Shared};
-use crate::worker::{self, Worker};
 use crate::watch::TopicWatchers;
+use crate::worker::{self, Worker};
 use crate::{loader, orphans};
 
 /// Listening sockets: the ports are known, nobody is served yet.

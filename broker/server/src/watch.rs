@@ -89,9 +89,8 @@ fn begin(
     namespace: NamespaceName,
     pattern: TopicPattern,
 ) -> wire::Command {
-    let failed = |message: String| {
-        proto::CommandError { request_id: watch.request_id, error: ServerError::MetadataError.into(), message }.into()
-    };
+    let failed =
+        |message: String| proto::CommandError { request_id: watch.request_id, error: ServerError::MetadataError.into(), message }.into();
     if let Err(error) = listen(shared) {
         return failed(error);
     }
