@@ -8,12 +8,14 @@ use crate::letter::TopicEvent;
 use crate::loader::LoadedTopic;
 
 /// A topic that can be hosted.
+#[allow(clippy::large_enum_variant, reason = "nearly all are of the larger kind, and one pointer less is followed")]
 pub(crate) enum Loaded {
     Persistent(LoadedTopic),
     NonPersistent(Box<TopicSettings>),
 }
 
 /// A hosted topic.
+#[allow(clippy::large_enum_variant, reason = "nearly all are of the larger kind, and one pointer less is followed")]
 pub(crate) enum Room {
     Persistent(Topic),
     NonPersistent(Box<NonPersistentTopic>),

@@ -30,7 +30,7 @@ pub(crate) struct Delayed {
     /// By the tick at which it is looked at, and its level.
     wheel: BTreeMap<(u64, u32), Run>,
     /// A wide bucket whose time has come, and when it began.
-    dividing: Option<(u64, Walk)>,
+    dividing: Option<Box<(u64, Walk)>>,
     /// Due, and not drawn into `due` yet.
     ripe: VecDeque<Walk>,
     /// Due, in position order.
@@ -80,14 +80,15 @@ impl Delayed {
         let tick = now.wall_ms / self.tick_ms;
         let mut most = DIVIDED_AT_ONCE;
         while most > 0 {
-            if let Some((start, walk)) = self.dividing.take() {
+            if let Some(dividing) = self.dividing.take() {
+                let (start, walk) = *dividing;
                 most = self.divide(start, walk, tick, most);
                 continue;
             }
             let Some(bucket) = self.wheel.first_entry().filter(|bucket| bucket.key().0 <= tick) else { break };
             match bucket.remove_entry() {
                 ((_, 0), run) => self.ripe.push_back(run.walk(false)),
-                ((start, _), run) => self.dividing = Some((start, run.walk(true))),
+                ((start, _), run) => self.dividing = Some(Box::new((start, run.walk(true)))),
             }
         }
         self.arm(now);
@@ -109,7 +110,7 @@ impl Delayed {
             self.ripe.push_back(ripe.walk(false));
         }
         if left == 0 {
-            self.dividing = Some((start, walk));
+            self.dividing = Some(Box::new((start, walk)));
         }
         left
     }
@@ -167,8 +168,8 @@ impl Delayed {
     }
 
     fn arm(&mut self, now: Now) {
-        let next = match self.dividing {
-            Some((start, _)) => Some(start),
+        let next = match &self.dividing {
+            Some(dividing) => Some(dividing.0),
             None => self.wheel.first_key_value().map(|((start, _), _)| *start),
         };
         let next = next.map(|start| start.saturating_mul(self.tick_ms));

@@ -55,12 +55,12 @@ struct Budget {
 #[derive(Debug)]
 pub(crate) enum Dispatcher {
     SingleActive(SingleActive),
-    Shared(Shared),
+    Shared(Box<Shared>),
 }
 
 impl Dispatcher {
     pub(crate) fn new(kind: SubscriptionKind) -> Dispatcher {
-        if kind.has_one_active() { Dispatcher::SingleActive(SingleActive::default()) } else { Dispatcher::Shared(Shared::default()) }
+        if kind.has_one_active() { Dispatcher::SingleActive(SingleActive::default()) } else { Dispatcher::Shared(Box::default()) }
     }
 
     /// A consumer joined the lane.

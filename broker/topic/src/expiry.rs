@@ -12,7 +12,7 @@ use ledger::Position;
 #[derive(Debug, Default)]
 pub(crate) struct Expiry {
     check_at: u64,
-    search: Option<TimeSearch>,
+    search: Option<Box<TimeSearch>>,
 }
 
 impl Expiry {
@@ -29,7 +29,7 @@ impl Expiry {
     }
 
     pub(crate) fn search(&mut self) -> Option<&mut TimeSearch> {
-        self.search.as_mut()
+        self.search.as_deref_mut()
     }
 }
 
@@ -54,7 +54,7 @@ impl Topic {
                 let behind = may_expire.filter(|(_, subscription)| subscription.lane.cursor.backlog(&self.ledgers.chain) > 0);
                 if let Some(slowest) = behind.map(|(_, subscription)| subscription.lane.cursor.mark_delete()).min() {
                     let time = turn.now.wall_ms.saturating_sub(ttl);
-                    self.expiry.search = Some(TimeSearch::after(slowest, time, &self.ledgers.chain));
+                    self.expiry.search = Some(Box::new(TimeSearch::after(slowest, time, &self.ledgers.chain)));
                 }
             }
             None => return,

@@ -251,6 +251,8 @@ static GROUPS: &[(&str, &[Later])] = &[
             not_yet("keySharedLookAheadMsgInReplayThresholdPerConsumer", COUNT, "2000"),
             not_yet("keySharedLookAheadMsgInReplayThresholdPerSubscription", COUNT, "20000"),
             not_yet("activeConsumerFailoverDelayTimeMillis", MILLISECONDS, "1000"),
+            not_yet("maxUnackedMessagesPerBroker", COUNT, "0"),
+            not_yet("maxUnackedMessagesPerSubscriptionOnBrokerBlocked", SHARE, "0.16"),
             not_yet("subscriptionRedeliveryTrackerEnabled", FLAG, "true"),
             kept("entryFilterNames", LIST, ""),
             kept("entryFiltersDirectory", TEXT, ""),
