@@ -103,7 +103,7 @@ async fn slow_acks_do_not_make_storage_read_entries_again_and_again() {
     settle(&consumer).await;
     eventually("no backlog", || async { soon("stats", consumer.stats()).await.expect("stats").msg_backlog() == 0 }).await;
     let reads = metric(&broker, "geminga_storage_read_entries_total");
-    println!("{reads} entries read of {ENTRIES}");
+    eprintln!("{reads} entries read of {ENTRIES}");
     assert!(reads >= ENTRIES as f64 && reads <= ENTRIES as f64 * 1.1, "{reads} entries were read from storage for {ENTRIES}");
 }
 

@@ -352,7 +352,7 @@ mod tests {
                 delayed.add(Position::new(9, entry), START + rng.u64(1..longest_ms), 1_000, now(0));
             }
             let each = delayed.bytes() as f64 / 1e6;
-            println!("random delays within {what}: {each:.2} bytes each");
+            eprintln!("random delays within {what}: {each:.2} bytes each");
             assert!(each < 8.0, "{what}: {each} bytes");
         }
         let mut delayed = Delayed::default();
@@ -360,7 +360,7 @@ mod tests {
             delayed.add(Position::new(9, entry), START + 3_600_000, 1_000, now(0));
         }
         let each = delayed.bytes() as f64 / 1e6;
-        println!("one delay for all: {each:.2} bytes each");
+        eprintln!("one delay for all: {each:.2} bytes each");
         assert!(each < 4.0);
     }
 }
