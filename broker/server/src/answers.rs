@@ -5,8 +5,11 @@ use wire::{Command, Delivery, NO_REQUEST, Receipt, ServerError, proto};
 
 use crate::connection::Connection;
 use crate::letter::{Letter, TopicEvent, TopicRef};
-use crate::route;
+use crate::route::{self, Welcome};
 use crate::worker::Worker;
+
+/// To a request that was overtaken by a close.
+const CLOSED_MEANWHILE: &str = "closed before it was attached";
 
 impl Worker {
     /// An effect for a connection of this worker.
@@ -42,7 +45,7 @@ impl Worker {
 
     /// A publish was answered: its budget goes back.
     fn settle(&mut self, key: ConnectionKey, bytes: u32) -> Option<&mut Connection> {
-        let budget = self.shared.settings.share(self.shared.settings.publish_buffer_bytes);
+        let budget = self.shared.settings.publish_share();
         let was_spent = self.publish_bytes >= budget;
         self.publish_bytes = self.publish_bytes.saturating_sub(bytes as usize);
         if was_spent && self.publish_bytes < budget {
@@ -58,7 +61,7 @@ impl Worker {
 
     fn deliver(&mut self, effect: Effect) {
         let Effect::Deliver { to, at, redeliveries, ack_set, epoch, bytes } = effect else { return };
-        let limit = self.shared.settings.out_buffer_bytes;
+        let limit = self.shared.settings.out_limit(self.out_held);
         let key = to.connection;
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
         let Some(partition) = connection.consumers.get(&to.id).map(|route| route.partition) else { return };
@@ -92,13 +95,18 @@ impl Worker {
             }
             Reply::ConsumerReady { request, consumer, slot } => self.consumer_ready(from, consumer, slot, request),
             Reply::CloseProducer { producer } => {
-                if let Some(connection) = self.connections.get_mut(to.slot, to.generation) {
+                // The client may have closed it already and given its id to another, on another topic.
+                if let Some(connection) = self.connections.get_mut(to.slot, to.generation)
+                    && connection.producers.get(&producer.id).is_some_and(|route| route.leads_to(from))
+                {
                     connection.forget_producer(producer.id);
                     self.tell(to, &proto::CommandCloseProducer { producer_id: producer.id, request_id: NO_REQUEST, ..Default::default() }.into());
                 }
             }
             Reply::CloseConsumer { consumer } => {
-                if let Some(connection) = self.connections.get_mut(to.slot, to.generation) {
+                if let Some(connection) = self.connections.get_mut(to.slot, to.generation)
+                    && connection.consumers.get(&consumer.id).is_some_and(|route| route.leads_to(from))
+                {
                     connection.consumers.remove(&consumer.id);
                     self.tell(to, &proto::CommandCloseConsumer { consumer_id: consumer.id, request_id: NO_REQUEST, ..Default::default() }.into());
                 }
@@ -123,10 +131,21 @@ impl Worker {
             // The connection went away while its producer was being attached.
             return self.send(from.worker, detach(None));
         };
-        let Some(route) = connection.producers.get_mut(&producer.id) else { return self.send(from.worker, detach(None)) };
-        if let Some(closing) = route.attach(from, slot) {
-            connection.forget_producer(producer.id);
-            return self.send(from.worker, detach(Some(closing)));
+        match connection.producers.get_mut(&producer.id).map_or(Welcome::Stranger, |route| route.attach(from, slot)) {
+            Welcome::In => {}
+            Welcome::Closed { close } => {
+                connection.forget_producer(producer.id);
+                self.tell_error(key, request, ServerError::ServiceNotReady, CLOSED_MEANWHILE);
+                return self.send(from.worker, detach(Some(close)));
+            }
+            Welcome::Stranger => {
+                self.tell_error(key, request, ServerError::ServiceNotReady, CLOSED_MEANWHILE);
+                return self.send(from.worker, detach(None));
+            }
+            Welcome::Elsewhere => {
+                self.tell_error(key, request, ServerError::NotAllowedError, "this producer id is in use for another topic: close it first");
+                return self.send(from.worker, detach(None));
+            }
         }
         let success = proto::CommandProducerSuccess {
             request_id: request,
@@ -145,11 +164,23 @@ impl Worker {
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else {
             return self.send(from.worker, detach(None));
         };
-        let Some(route) = connection.consumers.get_mut(&consumer.id) else { return self.send(from.worker, detach(None)) };
-        if let Some(closing) = route.attach(from, slot) {
-            connection.consumers.remove(&consumer.id);
-            return self.send(from.worker, detach(Some(closing)));
+        match connection.consumers.get_mut(&consumer.id).map_or(Welcome::Stranger, |route| route.attach(from, slot)) {
+            Welcome::In => {}
+            Welcome::Closed { close } => {
+                connection.consumers.remove(&consumer.id);
+                self.tell_error(key, request, ServerError::ServiceNotReady, CLOSED_MEANWHILE);
+                return self.send(from.worker, detach(Some(close)));
+            }
+            Welcome::Stranger => {
+                self.tell_error(key, request, ServerError::ServiceNotReady, CLOSED_MEANWHILE);
+                return self.send(from.worker, detach(None));
+            }
+            Welcome::Elsewhere => {
+                self.tell_error(key, request, ServerError::NotAllowedError, "this consumer id is in use for another topic: close it first");
+                return self.send(from.worker, detach(None));
+            }
         }
+        let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
         let stalled = connection.stalled;
         self.tell_success(key, request);
         if stalled {

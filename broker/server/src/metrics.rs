@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
+use ledger::log::LogCounters;
 use topic::stats::TopicStats;
 use wire::TopicName;
 
@@ -51,4 +52,6 @@ pub struct ServerStats {
     pub connections_refused: u64,
     /// Whether publishes are taken, else why not.
     pub storage_problem: Option<String>,
+    /// Counters of the log, if the store is one.
+    pub log: Option<LogCounters>,
 }

@@ -5,14 +5,14 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use dashmap::DashMap;
-use ledger::LedgerStore;
+use ledger::{LedgerStore, StoreHealth};
 use metadata::MetadataStore;
 use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::watch;
 
 use crate::admission::Admission;
 use crate::control::Control;
@@ -95,9 +95,11 @@ impl Bound {
             counters: SharedCounters::default(),
             store,
             metadata,
-            control: Control::start(self.settings.control_threads)?,
+            control: Control::start(self.settings.control_threads, self.settings.max_topic_loads)?,
             http: OnceLock::new(),
-            directory: DashMap::new(),
+            lookups: AtomicUsize::new(0),
+            reported: Mutex::new(StoreHealth::Ready),
+            failed: watch::Sender::new(None),
             draining: AtomicBool::new(false),
             settings: self.settings,
         });
