@@ -35,6 +35,8 @@ pub struct WorkerStats {
     pub protocol_errors: u64,
     /// Bytes of publishes waiting for the disk.
     pub pending_publish_bytes: u64,
+    /// Bytes waiting to be sent to peers that do not take them.
+    pub out_buffer_bytes: u64,
     /// Bytes in the entry cache.
     pub cache_bytes: u64,
     /// Loaded topics.

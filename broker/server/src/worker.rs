@@ -237,6 +237,7 @@ impl Worker {
             connections: self.shared.loads.get(usize::from(self.index)).map_or(0, |load| load.load(Ordering::Relaxed)) as u64,
             blocks: self.storage.blocks,
             pending_publish_bytes: self.publish_bytes as u64,
+            out_buffer_bytes: self.out_held as u64,
             cache_bytes: self.cache.bytes() as u64,
             topics: self.topics.len() as u64,
             ..self.stats.clone()
