@@ -19,7 +19,6 @@ fn what_was_acked_does_not_come_again_after_a_drain() {
     for (message, _) in &messages {
         peer.ack(1, message);
     }
-    peer.sync();
     assert!(broker.drain());
     let again = Broker::on(broker.store.clone(), broker.metadata.clone(), |_| ());
     let mut peer = again.peer();
@@ -40,7 +39,6 @@ fn clients_are_told_of_a_drain_and_a_load_that_ends_after_it_began_is_refused() 
     peer.send(1, 0, b"x");
     let (message, _) = peer.message();
     peer.ack(1, &message);
-    peer.sync();
     // The cursor that changed cannot be recorded, so that the drain goes on until told.
     broker.metadata.hold();
     let loading = peer.ask_producer(2, "loading");
@@ -67,7 +65,6 @@ fn a_drain_that_takes_too_long_ends_all_the_same() {
     peer.send(1, 0, b"x");
     let (message, _) = peer.message();
     peer.ack(1, &message);
-    peer.sync();
     broker.metadata.hold();
     assert!(!broker.drain());
 }

@@ -320,7 +320,9 @@ impl Peer {
         self.say(Command::Flow(wire::Flow { consumer_id: consumer, permits }));
     }
 
+    /// Acks a message and waits until the topic has taken the ack.
     pub(crate) fn ack(&mut self, consumer: u64, message: &wire::Message) {
+        let request = self.request();
         self.say(Command::Ack(wire::Ack {
             consumer_id: consumer,
             ack_type: wire::AckType::Individual,
@@ -328,8 +330,15 @@ impl Peer {
             validation_error: None,
             properties: Vec::new(),
             txn: None,
-            request_id: None,
+            request_id: Some(request),
         }));
+        self.hear_about(|frame| match &frame.command {
+            Command::AckResponse(response) if response.request_id == Some(request) => {
+                assert_eq!(response.error, None, "{response:?}");
+                Some(())
+            }
+            _ => None,
+        });
     }
 
     pub(crate) fn close_producer(&mut self, id: u64) -> u64 {

@@ -4,7 +4,7 @@ use ledger::{Fault, StoreHealth};
 use metadata::{Expected, MetadataStore};
 use wire::{Command, ServerError};
 
-use crate::harness::{Broker, Peer, topic, until};
+use crate::harness::{Broker, Peer, until};
 
 fn hear_closed(peer: &mut Peer, producer: u64) {
     peer.hear_about(|frame| matches!(&frame.command, Command::CloseProducer(close) if close.producer_id == producer).then_some(()));
@@ -149,5 +149,4 @@ fn a_subscription_is_not_created_for_a_topic_that_was_deleted_behind_its_back() 
     hear_closed(&mut peer, 1);
     assert!(peer.answer(request).is_err());
     assert!(!broker.metadata.exists(path).unwrap());
-    let _ = topic("t");
 }
