@@ -228,6 +228,16 @@ impl Owner {
         true
     }
 
+    /// The oldest other write is refused if it is a change of metadata: somebody else may own the topic.
+    pub(crate) fn refuse_change(&mut self) -> bool {
+        let Some(Write::Change { tag, .. }) = self.writes.front() else { return false };
+        let tag = *tag;
+        self.writes.pop_front();
+        self.sync();
+        self.call(|topic, turn| topic.changed(turn, tag, Err("simulated".to_owned())));
+        true
+    }
+
     /// The oldest other write fails if it is one that a topic survives: a cursor's state or the creation of a ledger.
     pub(crate) fn fail_write(&mut self) -> bool {
         let full = || StoreError::DiskNearlyFull("simulated".to_owned());

@@ -190,7 +190,8 @@ impl Play {
                 self.owner.fail_write();
             }
             985..988 => self.toggle_refusal(),
-            988..990 => self.fail_appends()?,
+            988 => self.fail_appends()?,
+            989 => self.refuse_change()?,
             990..993 => self.crash()?,
             993..995 => self.unload(false)?,
             _ => self.check_rest(false)?,
@@ -201,6 +202,18 @@ impl Play {
         self.listen()?;
         if self.owner.unload_reason.is_some() {
             self.unload(true)?;
+        }
+        Ok(())
+    }
+
+    /// Somebody else seems to own the topic: cursors are not written any more, as in a crash.
+    fn refuse_change(&mut self) -> Result<(), String> {
+        if self.owner.refuse_change() {
+            self.note(|| "a change of metadata is refused".to_owned());
+            self.listen()?;
+            self.owner.unload_and_load();
+            self.listen()?;
+            self.reloaded(true)?;
         }
         Ok(())
     }

@@ -119,6 +119,12 @@ fn add_namespace(config: &Config, metadata: &dyn MetadataStore, name: &str) -> R
 fn announce(prepared: &Prepared, endpoints: &Endpoints) -> Result<Published, Trouble> {
     let config = &prepared.loaded.config;
     let published = endpoints.publish(&config.storage.data_directory)?;
+    tracing::info!(
+        pulsar = endpoints.pulsar.as_deref().unwrap_or("none"),
+        http = endpoints.http.as_deref().unwrap_or("none"),
+        took_ms = u64::try_from(prepared.began.elapsed().as_millis()).unwrap_or(u64::MAX),
+        "ready"
+    );
     let banner = Banner {
         data_directory: &config.storage.data_directory,
         io_threads: config.connections.io_threads.get(),
@@ -127,12 +133,6 @@ fn announce(prepared: &Prepared, endpoints: &Endpoints) -> Result<Published, Tro
         endpoints,
     };
     banner.show()?;
-    tracing::info!(
-        pulsar = endpoints.pulsar.as_deref().unwrap_or("none"),
-        http = endpoints.http.as_deref().unwrap_or("none"),
-        took_ms = u64::try_from(prepared.began.elapsed().as_millis()).unwrap_or(u64::MAX),
-        "ready"
-    );
     Ok(published)
 }
 

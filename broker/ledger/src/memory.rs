@@ -36,7 +36,7 @@ struct State {
     next: i64,
     faults: VecDeque<Fault>,
     health: Option<StoreHealth>,
-    waiting: VecDeque<Box<dyn FnOnce(&MemoryStore) + Send>>,
+    waiting: VecDeque<Call>,
     damaged: Vec<(i64, i64)>,
     appends: u64,
 }
@@ -48,6 +48,8 @@ struct Ledger {
     last: i64,
     bytes: u64,
 }
+
+type Call = Box<dyn FnOnce(&MemoryStore) + Send>;
 
 const MAX_ENTRY: usize = 16 << 20;
 

@@ -53,7 +53,15 @@ fn a_deleted_ledger_stays_deleted_while_any_old_segment_remembers_it() {
             append(&log, even(gone, entry)).expect("appended");
         }
     }
+    // The first segment must be full by then, with `gone` in its footer.
+    let first = create(&log, Purpose::Data);
+    let mut entry = 0;
+    while log.log().counters().segments < 2 {
+        append(&log, even(first, entry)).expect("appended");
+        entry += 1;
+    }
     delete(&log, gone);
+    delete(&log, first);
     for _ in 0..5 {
         let filler = create(&log, Purpose::Data);
         let before = log.log().counters().segments_freed;
@@ -113,4 +121,23 @@ fn readers_and_writers_do_not_notice() {
     drop(log);
     let log = SharedLog::open(dir.path(), options).expect("opened");
     assert_eq!(read_all(&log, kept, 1 << 40).len(), 300);
+}
+
+#[test]
+fn an_id_is_not_given_again_when_no_record_of_it_is_left() {
+    let files = SimFiles::new();
+    let log = open(&files);
+    let (cursor, gone) = (create(&log, Purpose::Cursor), create(&log, Purpose::Data));
+    delete(&log, gone);
+    // Only the last entry of a cursor is live, so every older segment goes.
+    let mut entry = 0;
+    while log.log().counters().segments < 3 {
+        append(&log, even(cursor, entry)).expect("appended");
+        entry += 1;
+    }
+    while log.compact() {}
+    assert_eq!(log.log().counters().segments, 1);
+    let log = open(&files.after(Crash::Drop));
+    assert_eq!(fence(&log, cursor).expect("fenced").last, EntryId(entry - 1));
+    assert!(create(&log, Purpose::Data) > gone);
 }

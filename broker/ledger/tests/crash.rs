@@ -55,7 +55,6 @@ fn seeds() -> u64 {
 fn what_was_acknowledged_survives_a_crash_at_every_point() {
     let lives: Vec<_> = (0..seeds()).map(|seed| thread::spawn(move || every_crash_of(seed, &options()))).collect();
     let survived: usize = lives.into_iter().map(|life| life.join().expect("no panic").expect("every promise is kept")).sum();
-    println!("{survived} crashes survived");
     assert!(survived as u64 > 700 * seeds(), "only {survived} crashes: the lives are too quiet");
 }
 

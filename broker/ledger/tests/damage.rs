@@ -7,7 +7,7 @@ use std::path::Path;
 use common::life::{DIR, ask};
 use common::sim::{append, create, delete, even, fence, open, read, segment, served, small};
 use geminga_ledger::log::sim::{SimFiles, SteppedLog};
-use geminga_ledger::log::{FileLayer, LogOptions, OpenError};
+use geminga_ledger::log::{LogOptions, OpenError};
 use geminga_ledger::{EntryId, LedgerId, LedgerStore, Purpose, StoreError};
 
 /// One block per group, so that each is durable before the next is written.
@@ -285,4 +285,27 @@ fn a_full_disk_at_the_change_of_segment_is_no_poison() {
     files.set_capacity(None);
     append(&log, even(ledger, entry)).expect("space is back");
     assert_eq!(served(&log, ledger, entry + 1) as i64, entry + 1);
+}
+
+#[test]
+fn a_torn_footer_is_not_believed() {
+    let files = SimFiles::new();
+    let log = open(&files);
+    let ledger = create(&log, Purpose::Data);
+    let mut entry = 0;
+    while log.log().counters().segments < 2 {
+        append(&log, even(ledger, entry)).expect("appended");
+        entry += 1;
+    }
+    drop(log);
+    // As if power had gone while the footer was being synced: the next segment never was, and of the footer one part is torn,
+    // while directory and trailer are whole.
+    files.lose(&segment(2));
+    let trailer = files.content(&segment(1)).split_off((16 << 10) - 64);
+    let parts = u64::from_le_bytes(trailer[16..24].try_into().expect("eight bytes"));
+    files.flip(&segment(1), parts as usize + 6, 0xff);
+    let log = open(&files);
+    assert_eq!(log.log().recovered().walked, 1);
+    // The entry that began the second segment went with it.
+    assert_eq!(served(&log, ledger, entry - 1) as i64, entry - 1);
 }

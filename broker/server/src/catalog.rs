@@ -1,8 +1,8 @@
 //! Which topics there are, as the metadata tree tells it. Blocking: for control threads.
 
 use ledger::{Cursor, LedgerId, LedgerList, ManagedLedger};
-use metadata::paths::{Domain, NamespacePath, TopicPath};
 use metadata::partitioned::{self, PartitionedError, PartitionedTopic};
+use metadata::paths::{Domain, NamespacePath, TopicPath};
 use metadata::{Expected, MetadataError, MetadataStore, Rejected, Transaction, topics};
 use topic::Change;
 use wire::{NamespaceName, TopicName};
@@ -42,7 +42,11 @@ pub(crate) fn check_subscription(name: &TopicName, subscription: &str) -> Result
     }
     let path = cursor(name, subscription);
     if path.len() > metadata::MAX_PATH {
-        return Err(format!("the subscription's name is too long: as a path it has {} bytes, the limit is {}", path.len(), metadata::MAX_PATH));
+        return Err(format!(
+            "the subscription's name is too long: as a path it has {} bytes, the limit is {}",
+            path.len(),
+            metadata::MAX_PATH
+        ));
     }
     Ok(())
 }
@@ -82,13 +86,13 @@ pub(crate) fn topics(metadata: &dyn MetadataStore, namespace: &NamespaceName) ->
 /// Base names of the persistent partitioned topics of a namespace, sorted.
 pub(crate) fn partitioned_topics(metadata: &dyn MetadataStore, namespace: &NamespaceName) -> Result<Vec<TopicName>, TopicError> {
     require_namespace(metadata, namespace)?;
-    let names = partitioned::list(metadata, namespace_path(namespace), Domain::Persistent).map_err(|e| TopicError::Storage(e.to_string()))?;
+    let names =
+        partitioned::list(metadata, namespace_path(namespace), Domain::Persistent).map_err(|e| TopicError::Storage(e.to_string()))?;
     Ok(named(namespace, names))
 }
 
 fn named(namespace: &NamespaceName, locals: Vec<String>) -> Vec<TopicName> {
-    let mut topics: Vec<_> =
-        locals.iter().filter_map(|local| TopicName::new(wire::Domain::Persistent, namespace, local).ok()).collect();
+    let mut topics: Vec<_> = locals.iter().filter_map(|local| TopicName::new(wire::Domain::Persistent, namespace, local).ok()).collect();
     topics.sort();
     topics
 }
@@ -138,7 +142,9 @@ pub(crate) fn create_topic(metadata: &dyn MetadataStore, name: &TopicName, prope
         match name.partition_index() {
             None => return Err(TopicError::Exists(name.clone())),
             Some(index) if index >= count => {
-                return Err(TopicError::NotAllowed(format!("{base} has {count} partitions: raise their number instead of creating {name}")));
+                return Err(TopicError::NotAllowed(format!(
+                    "{base} has {count} partitions: raise their number instead of creating {name}"
+                )));
             }
             Some(_) => {}
         }
@@ -245,6 +251,8 @@ pub(crate) fn transaction(name: &TopicName, change: Change) -> Transaction {
         Change::Cursor { subscription, bytes, expected } => {
             Transaction::new().put(cursor(name, &subscription), bytes, Expected::Version(expected))
         }
-        Change::DeleteCursor { subscription, expected } => Transaction::new().delete(cursor(name, &subscription), Expected::Version(expected)),
+        Change::DeleteCursor { subscription, expected } => {
+            Transaction::new().delete(cursor(name, &subscription), Expected::Version(expected))
+        }
     }
 }

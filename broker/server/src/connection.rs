@@ -25,8 +25,10 @@ use crate::session::Peer;
 use crate::worker::Worker;
 
 /// Bytes asked of the socket at once, at first and at most: it grows while reads fill it and shrinks while they do not.
+/// The most is also what one loud connection can put into a turn, so it bounds how long the quiet ones wait; a frame that is
+/// known to be larger is still read in one go.
 const MIN_READ: usize = 4 * 1024;
-const MAX_READ: usize = 128 * 1024;
+const MAX_READ: usize = 32 * 1024;
 /// Ids of producers closed lately are remembered, since their last SENDs may still be on the way: at least so many, and as
 /// many as the connection ever had, because a broker that lets go of all its topics closes them all.
 const REMEMBER_CLOSED: usize = 64;
@@ -152,7 +154,9 @@ impl Link {
         if self.resumed.replace(false) {
             return Poll::Ready(Ok(Woken::Resumed));
         }
-        if self.blocked.get() && let Poll::Ready(ready) = reader.as_ref().poll_write_ready(cx) {
+        if self.blocked.get()
+            && let Poll::Ready(ready) = reader.as_ref().poll_write_ready(cx)
+        {
             self.blocked.set(false);
             return Poll::Ready(ready.map(|()| Woken::Writable));
         }
@@ -285,7 +289,7 @@ async fn serve(me: Rc<RefCell<Worker>>, mut reader: OwnedReadHalf, link: Rc<Link
         if missing > ask {
             buffer.reserve(missing);
         }
-        if buffer.is_empty() && ask == MIN_READ && buffer.capacity() > MAX_READ {
+        if buffer.is_empty() && ask == MIN_READ && buffer.capacity() > 4 * MAX_READ {
             buffer = BytesMut::new();
         }
     }
@@ -364,7 +368,8 @@ impl Worker {
         let spent = self.publish_bytes >= self.shared.settings.publish_share();
         let (limit, max_pending) = (self.shared.settings.out_buffer_bytes, self.shared.settings.max_pending_publishes);
         let Some(connection) = self.connections.get_mut(slot, generation) else { return };
-        if connection.link.is_paused() && !spent && connection.pending_publishes < max_pending.div_ceil(2) && connection.out.len() <= limit {
+        if connection.link.is_paused() && !spent && connection.pending_publishes < max_pending.div_ceil(2) && connection.out.len() <= limit
+        {
             connection.link.resume();
         }
     }

@@ -151,7 +151,9 @@ mod tests {
         });
         begins.recv().expect("it begins");
         let (tell, told) = mpsc::channel::<()>();
-        control.load(move || { let _ = tell.send(()); });
+        control.load(move || {
+            let _ = tell.send(());
+        });
         std::thread::scope(|scope| {
             let stopping = scope.spawn(|| control.stop());
             // The second load goes away without having run, before the first one ends.

@@ -21,7 +21,9 @@ pub(crate) async fn topic_stats(shared: &Arc<Shared>, name: TopicName) -> Result
     let caller = Opener::Caller(Box::new(move |outcome| {
         let stats = match outcome {
             Ok((worker, key)) => worker.topics.get_mut(key.slot, key.generation).map(|h| h.topic.stats()).ok_or(TopicError::Gone),
-            Err(LoadError::NotFound(_) | LoadError::NoSuchPartition { .. } | LoadError::Deleted(_) | LoadError::Partitioned(_)) => Err(TopicError::NotFound(wanted)),
+            Err(LoadError::NotFound(_) | LoadError::NoSuchPartition { .. } | LoadError::Deleted(_) | LoadError::Partitioned(_)) => {
+                Err(TopicError::NotFound(wanted))
+            }
             Err(LoadError::NoSuchNamespace(_)) => Err(TopicError::NoSuchNamespace(wanted.namespace())),
             Err(LoadError::Draining) => Err(TopicError::Gone),
             Err(error) => Err(TopicError::Storage(error.to_string())),

@@ -5,7 +5,9 @@
 
 use std::sync::mpsc;
 
-use ledger::{Cursor, CursorState, Done, LedgerId, LedgerList, LedgerStore, ManagedLedger, Position, Purpose, ReadRange, Sealed, StoreError};
+use ledger::{
+    Cursor, CursorState, Done, LedgerId, LedgerList, LedgerStore, ManagedLedger, Position, Purpose, ReadRange, Sealed, StoreError,
+};
 use metadata::{Expected, MetadataError, MetadataStore, Rejected};
 use topic::{StoredCursor, TopicSettings};
 use wire::{ServerError, TopicName};
@@ -63,7 +65,9 @@ impl LoadError {
             }
             LoadError::Partitioned(_) => ServerError::NotAllowedError,
             LoadError::Unreadable { .. } => ServerError::PersistenceError,
-            LoadError::Conflict(_) | LoadError::Metadata { .. } | LoadError::Storage { .. } | LoadError::Draining => ServerError::ServiceNotReady,
+            LoadError::Conflict(_) | LoadError::Metadata { .. } | LoadError::Storage { .. } | LoadError::Draining => {
+                ServerError::ServiceNotReady
+            }
         }
     }
 }
@@ -76,7 +80,9 @@ pub(crate) fn load(
 ) -> Result<LoadedTopic, LoadError> {
     let load = Load { metadata, store, settings, name: &request.name };
     let loaded = load.run(request.create);
-    if let Err(error @ (LoadError::Metadata { .. } | LoadError::Storage { .. } | LoadError::Unreadable { .. } | LoadError::Conflict(_))) = &loaded {
+    if let Err(error @ (LoadError::Metadata { .. } | LoadError::Storage { .. } | LoadError::Unreadable { .. } | LoadError::Conflict(_))) =
+        &loaded
+    {
         tracing::warn!(topic = %request.name, %error, "topic not loaded");
     }
     loaded
@@ -128,7 +134,9 @@ impl Load<'_> {
         let partitions = catalog::partition_count(self.metadata, &self.name.partitioned()).map_err(|e| self.metadata(e))?;
         match (self.name.partition_index(), partitions) {
             (None, Some(_)) => Err(LoadError::Partitioned(self.name.to_string())),
-            (Some(index), Some(partitions)) if index >= partitions => Err(LoadError::NoSuchPartition { topic: self.name.to_string(), partitions }),
+            (Some(index), Some(partitions)) if index >= partitions => {
+                Err(LoadError::NoSuchPartition { topic: self.name.to_string(), partitions })
+            }
             // A partition of a partitioned topic exists by its parent's word, whoever asks.
             (Some(_), Some(_)) => Ok(()),
             (_, None) if create => Ok(()),

@@ -33,7 +33,12 @@ async fn on_owner<T: Send + 'static>(
 
 pub(crate) async fn unload_topic(shared: &Arc<Shared>, name: TopicName) -> Result<(), TopicError> {
     let wanted = name.clone();
-    on_owner(shared, &name, move |worker, tell| worker.unload_then(&wanted, move || { let _ = tell.send(()); })).await
+    on_owner(shared, &name, move |worker, tell| {
+        worker.unload_then(&wanted, move || {
+            let _ = tell.send(());
+        });
+    })
+    .await
 }
 
 pub(crate) async fn delete_topic(shared: &Arc<Shared>, name: TopicName, force: bool) -> Result<(), TopicError> {
@@ -102,7 +107,12 @@ impl Removal {
 }
 
 /// Removes the records; returns the ledgers that nothing refers to any more.
-fn forget(metadata: &dyn MetadataStore, topics: &[TopicName], parent: Option<&TopicName>, force: bool) -> Result<Vec<ledger::LedgerId>, TopicError> {
+fn forget(
+    metadata: &dyn MetadataStore,
+    topics: &[TopicName],
+    parent: Option<&TopicName>,
+    force: bool,
+) -> Result<Vec<ledger::LedgerId>, TopicError> {
     if !force {
         for name in topics {
             let subscriptions = catalog::subscriptions(metadata, name)?;

@@ -70,9 +70,7 @@ pub(crate) enum Welcome {
     /// It is attached.
     In,
     /// The client asked to close it meanwhile, by this request.
-    Closed {
-        close: u64,
-    },
+    Closed { close: u64 },
     /// Nobody waits for it any more.
     Stranger,
     /// Its id is attached to another topic.

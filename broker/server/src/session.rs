@@ -3,7 +3,8 @@
 use bytes::{Bytes, BytesMut};
 use ledger::{AckSet, Position};
 use topic::{
-    Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, Publish, SeekTo, StartAt, SubscriptionKind,
+    Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, Publish, SeekTo, StartAt,
+    SubscriptionKind,
 };
 use wire::proto::{self, InitialPosition, SubscriptionType};
 use wire::{AckType, Command, Frame, MessageId, NO_REQUEST, ServerError, TopicName};
@@ -98,7 +99,9 @@ impl Worker {
         match command {
             Command::Send(send) => return self.publish(key, &send, payload),
             Command::Ack(ack) => self.ack(key, ack),
-            Command::Flow(flow) => self.to_consumer(key, flow.consumer_id, |key, slot| TopicEvent::Flow { key, slot, permits: flow.permits }),
+            Command::Flow(flow) => {
+                self.pass_on(key, flow.consumer_id, |key, slot| TopicEvent::Flow { key, slot, permits: flow.permits });
+            }
             Command::Ping => self.tell(key, &Command::Pong),
             Command::Pong => {}
             Command::Producer(producer) => self.producer(key, *producer),
@@ -209,7 +212,8 @@ impl Worker {
         if matches!(connection.producers.get(&command.producer_id), Some(Route { stage: Stage::Attaching { .. }, .. })) {
             return self.tell_error(key, request, ServerError::ServiceNotReady, "this producer is being created already");
         }
-        if let Some(Err(message)) = command.initial_subscription_name.as_deref().map(|initial| catalog::check_subscription(&name, initial)) {
+        if let Some(Err(message)) = command.initial_subscription_name.as_deref().map(|initial| catalog::check_subscription(&name, initial))
+        {
             return self.tell_error(key, request, ServerError::NotAllowedError, &message);
         }
         let attach = AttachProducer {
@@ -305,7 +309,7 @@ impl Worker {
     fn redeliver(&mut self, key: ConnectionKey, command: proto::CommandRedeliverUnacknowledgedMessages) {
         let ids = command.message_ids.iter().map(|id| Position::new(id.ledger_id.cast_signed(), id.entry_id.cast_signed())).collect();
         let epoch = command.consumer_epoch;
-        self.to_consumer(key, command.consumer_id, |key, slot| TopicEvent::Redeliver { key, slot, ids, epoch });
+        self.pass_on(key, command.consumer_id, |key, slot| TopicEvent::Redeliver { key, slot, ids, epoch });
     }
 
     fn seek(&mut self, key: ConnectionKey, command: &proto::CommandSeek) {
@@ -348,7 +352,7 @@ impl Worker {
     }
 
     /// Passes something unanswered on to the topic of a consumer; for an unknown consumer it is dropped, since it may just have been closed.
-    fn to_consumer(&mut self, key: ConnectionKey, id: u64, event: impl FnOnce(ConsumerKey, ConsumerSlot) -> TopicEvent) {
+    fn pass_on(&mut self, key: ConnectionKey, id: u64, event: impl FnOnce(ConsumerKey, ConsumerSlot) -> TopicEvent) {
         if let Some((topic, slot)) = self.consumer_route(key, id) {
             let event = event(ConsumerKey { connection: key, id }, slot);
             self.send(topic.worker, Letter::ToTopic { topic, event });
@@ -374,7 +378,9 @@ impl Worker {
 }
 
 fn crowded(limit: usize) -> String {
-    format!("this connection has {limit} producers and consumers, the most it may have (maxProducersAndConsumersPerConnection): use another one")
+    format!(
+        "this connection has {limit} producers and consumers, the most it may have (maxProducersAndConsumersPerConnection): use another one"
+    )
 }
 
 fn no_consumer(id: u64) -> String {

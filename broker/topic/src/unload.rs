@@ -16,10 +16,27 @@ impl Topic {
         }
         self.ledgers.chain.fence();
         self.forget_publishes(turn, true);
+        if lost {
+            self.refuse_deletions(turn);
+        }
         if first {
             turn.out.push(Effect::Unload { reason });
         }
         self.finish_unload(turn);
+    }
+
+    /// Whether a subscription that was being removed is gone is for the next owner to find out.
+    fn refuse_deletions(&mut self, turn: &mut Turn<'_>) {
+        let mut refused = Vec::new();
+        for (_, subscription) in &mut self.subscriptions {
+            if let Phase::Deleting { asked } = subscription.phase {
+                subscription.phase = Phase::Open;
+                refused.push(asked);
+            }
+        }
+        for asked in refused {
+            self.refuse_unloading(turn, asked);
+        }
     }
 
     /// Refuses new work, closes producers and consumers, writes every cursor; [`unloaded`](Self::unloaded) tells when all is answered.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use super::Shared;
 use super::format::Kind;
+use super::group::Op;
 use super::index::Planned;
-use super::writer::Op;
 use crate::{Block, BlockBuilder, LedgerId, Position, ReadRange, StoreError};
 
 /// How compaction gets an operation done: through the writer's thread, or by hand in a simulation.
@@ -130,7 +130,7 @@ impl Shared {
         let mut index = self.index();
         let (states, tombstones) = index.homed(victim);
         if !(index.live_runs(victim).is_empty() && states.is_empty() && tombstones.is_empty()) {
-            return Err(StoreError::Io("the segment was used meanwhile".into()));
+            return Err(StoreError::Unknown("something in the segment is still needed".into()));
         }
         if let Some(state) = index.segments.get_mut(&victim) {
             state.live = 0;

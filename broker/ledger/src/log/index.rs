@@ -1,12 +1,14 @@
 //! Which entries there are and where they lie: in memory for the segment being written, by reference to footers for full ones.
 
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::format::{Directory, Extent, LedgerRecord, PART_ENTRIES, RunRecord, STATE_PAYLOAD, cost};
+use super::footer::Directory;
+use super::format::{Extent, LedgerRecord, STATE_PAYLOAD};
+use super::ids::IdMap;
+use super::runs::{Ledger, Place, Run, extend};
 use super::segment::{Footer, Segment};
-use crate::{EntryId, LedgerId, Purpose, ReadRange, Sealed, StoreError};
+use crate::{EntryId, LedgerId, Purpose, ReadRange, StoreError};
 
 /// Everything a reader needs to find entries, and everything the compactor needs to find space.
 ///
@@ -20,57 +22,6 @@ pub(crate) struct Index {
     open_parts: usize,
     open_entries: usize,
     open_tombstones: usize,
-}
-
-/// A ledger that was not deleted.
-#[derive(Debug)]
-pub(crate) struct Ledger {
-    pub(crate) purpose: Purpose,
-    pub(crate) sealed: Option<Sealed>,
-    /// The last durable entry, or -1.
-    pub(crate) last: i64,
-    /// Payload bytes of all its entries.
-    pub(crate) bytes: u64,
-    /// The segment with the newest record of its state.
-    pub(crate) home: u64,
-    /// The newest segment that mentions it.
-    touched: u64,
-    /// In entry order, without overlaps; without holes unless the data is damaged.
-    runs: Vec<Run>,
-}
-
-/// Consecutive entries in one segment.
-#[derive(Clone, Debug)]
-pub(crate) struct Run {
-    pub(crate) first: i64,
-    pub(crate) count: u32,
-    pub(crate) segment: u64,
-    /// Payload bytes.
-    pub(crate) bytes: u64,
-    pub(crate) place: Place,
-}
-
-impl Run {
-    fn end(&self) -> i64 {
-        self.first.saturating_add(i64::from(self.count))
-    }
-
-    fn cost(&self) -> u64 {
-        self.bytes + u64::from(self.count) * cost(0)
-    }
-}
-
-/// Where the extents of a run are.
-#[derive(Clone, Debug)]
-pub(crate) enum Place {
-    Memory(Vec<Extent>),
-    /// In a part of the segment's footer that begins `skip` entries earlier.
-    Footer {
-        part_at: u32,
-        part_len: u32,
-        part_count: u32,
-        skip: u32,
-    },
 }
 
 /// A segment and what of it is needed.
@@ -154,15 +105,16 @@ impl Index {
         ledger.bytes += u64::from(extent.len);
         ledger.last = ledger.last.max(entry);
         let mut gone = 0;
-        if ledger.purpose == Purpose::Cursor {
-            if let Some(old) = ledger.runs.pop() {
-                if old.segment == segment {
-                    gone = old.cost();
-                    self.open_parts = self.open_parts.saturating_sub(1);
-                    self.open_entries = self.open_entries.saturating_sub(1);
-                } else {
-                    sub_live(&mut self.segments, old.segment, old.cost());
-                }
+        // Of a cursor only the last entry is live.
+        if ledger.purpose == Purpose::Cursor
+            && let Some(old) = ledger.runs.pop()
+        {
+            if old.segment == segment {
+                gone = old.cost();
+                self.open_parts = self.open_parts.saturating_sub(1);
+                self.open_entries = self.open_entries.saturating_sub(1);
+            } else {
+                sub_live(&mut self.segments, old.segment, old.cost());
             }
         }
         let state = self.segments.get_mut(&segment);
@@ -375,7 +327,7 @@ impl Index {
         let Some(ledger) = self.ledgers.get_mut(&id) else { return };
         if ledger.purpose == Purpose::Cursor {
             // Only the last entry counts, wherever it lies.
-            if ledger.last <= run.end() - 1 {
+            if ledger.last < run.end() {
                 ledger.last = run.end() - 1;
                 let skip = run.count - 1;
                 ledger.runs = run.after(skip).into_iter().collect();
@@ -430,151 +382,6 @@ impl Index {
     }
 }
 
-impl Ledger {
-    /// The run with the entry.
-    fn find(&self, entry: i64) -> Option<usize> {
-        let at = self.runs.partition_point(|run| run.first <= entry).checked_sub(1)?;
-        (entry < self.runs[at].end()).then_some(at)
-    }
-
-    /// Takes one entry with a payload of `len` out of the run at `at`.
-    fn cut(&mut self, at: usize, entry: i64, len: u32) {
-        let run = self.runs.remove(at);
-        let index = u32::try_from(entry - run.first).unwrap_or(u32::MAX);
-        let bytes = run.bytes.saturating_sub(u64::from(len));
-        let mut parts: Vec<Run> = run.before(index).into_iter().chain(run.after(index + 1)).collect();
-        // A run in a footer does not know the sizes of its entries one by one; only the sum is needed, and it stays exact.
-        if let [first, second] = parts.as_mut_slice() {
-            let share = bytes * u64::from(first.count) / u64::from(first.count + second.count);
-            (first.bytes, second.bytes) = match (first.known_bytes(), second.known_bytes()) {
-                (Some(first), Some(second)) => (first, second),
-                _ => (share, bytes - share),
-            };
-        } else if let [only] = parts.as_mut_slice() {
-            only.bytes = bytes;
-        }
-        for part in parts.into_iter().rev() {
-            self.runs.insert(at, part);
-        }
-    }
-
-    /// Drops the parts of runs that lie in [first, end).
-    fn uncover(&mut self, first: i64, end: i64) {
-        let mut kept = Vec::with_capacity(self.runs.len() + 1);
-        for run in self.runs.drain(..) {
-            if run.end() <= first || run.first >= end {
-                kept.push(run);
-                continue;
-            }
-            let offset = |at: i64| u32::try_from((at - run.first).clamp(0, i64::from(run.count))).unwrap_or(0);
-            let (bytes, count) = (run.bytes, u64::from(run.count));
-            for part in [run.before(offset(first)), run.after(offset(end))].into_iter().flatten() {
-                let share = part.known_bytes().unwrap_or(bytes * u64::from(part.count) / count);
-                kept.push(Run { bytes: share, ..part });
-            }
-        }
-        self.runs = kept;
-    }
-
-    fn hole(&self) -> Option<String> {
-        let end = self.sealed.map_or(self.last, |sealed| sealed.last.0);
-        if self.purpose == Purpose::Cursor {
-            let present = self.runs.last().map_or(-1, |run| run.end() - 1);
-            return (present < end).then(|| format!("the last entry {end} is missing"));
-        }
-        let mut next = 0;
-        for run in &self.runs {
-            if run.first != next {
-                break;
-            }
-            next = run.end();
-        }
-        (next <= end).then(|| format!("entry {next} is missing, though entry {end} was written"))
-    }
-}
-
-impl Run {
-    /// A run of one entry.
-    pub(crate) fn of(entry: i64, extent: Extent, segment: u64) -> Run {
-        Run { first: entry, count: 1, segment, bytes: u64::from(extent.len), place: Place::Memory(vec![extent]) }
-    }
-
-    /// A run as a footer lists it.
-    pub(crate) fn listed(record: &RunRecord, segment: u64) -> Run {
-        Run { first: record.first, count: record.count, segment, bytes: record.bytes, place: Place::footer(record) }
-    }
-
-    fn planned(&self, segment: Arc<Segment>, from: i64, count: usize) -> Planned {
-        let skip = usize::try_from(from - self.first).unwrap_or(0);
-        let (place, run_first) = match &self.place {
-            Place::Memory(extents) => (Place::Memory(extents.get(skip..skip + count).unwrap_or_default().to_vec()), from),
-            Place::Footer { part_at, part_len, part_count, skip: before } => {
-                let skip = before + u32::try_from(skip).unwrap_or(0);
-                let place = Place::Footer { part_at: *part_at, part_len: *part_len, part_count: *part_count, skip };
-                (place, self.first - i64::from(*before))
-            }
-        };
-        Planned { segment, first: from, count, place, run_first }
-    }
-
-    /// The first `count` entries; the caller sets the bytes.
-    fn before(&self, count: u32) -> Option<Run> {
-        let place = match &self.place {
-            Place::Memory(extents) => Place::Memory(extents.get(..count as usize)?.to_vec()),
-            footer @ Place::Footer { .. } => footer.clone(),
-        };
-        (count > 0).then(|| Run { count, place, ..self.clone_plain() })
-    }
-
-    /// All but the first `skipped` entries; the caller sets the bytes.
-    fn after(&self, skipped: u32) -> Option<Run> {
-        let count = self.count.checked_sub(skipped).filter(|count| *count > 0)?;
-        let place = match &self.place {
-            Place::Memory(extents) => Place::Memory(extents.get(skipped as usize..)?.to_vec()),
-            Place::Footer { part_at, part_len, part_count, skip } => {
-                Place::Footer { part_at: *part_at, part_len: *part_len, part_count: *part_count, skip: skip + skipped }
-            }
-        };
-        let mut run = Run { first: self.first + i64::from(skipped), count, place, ..self.clone_plain() };
-        if let Some(bytes) = run.known_bytes() {
-            run.bytes = bytes;
-        } else if skipped > 0 {
-            run.bytes = self.bytes * u64::from(count) / u64::from(self.count);
-        }
-        Some(run)
-    }
-
-    fn clone_plain(&self) -> Run {
-        Run { place: Place::Memory(Vec::new()), ..*self }
-    }
-
-    fn known_bytes(&self) -> Option<u64> {
-        match &self.place {
-            Place::Memory(extents) => Some(extents.iter().map(|extent| u64::from(extent.len)).sum()),
-            Place::Footer { .. } => None,
-        }
-    }
-}
-
-impl Place {
-    fn footer(record: &RunRecord) -> Place {
-        Place::Footer { part_at: record.part_at, part_len: record.part_len, part_count: record.count, skip: 0 }
-    }
-}
-
-/// Puts an entry behind the last run if it follows there.
-pub(crate) fn extend(run: Option<&mut Run>, entry: i64, extent: Extent, segment: u64) -> bool {
-    let Some(run) = run else { return false };
-    if run.segment != segment || run.end() != entry || run.count >= PART_ENTRIES {
-        return false;
-    }
-    let Place::Memory(extents) = &mut run.place else { return false };
-    extents.push(extent);
-    run.count += 1;
-    run.bytes += u64::from(extent.len);
-    true
-}
-
 fn add_live(segments: &mut BTreeMap<u64, SegmentState>, segment: u64, bytes: u64) {
     if let Some(state) = segments.get_mut(&segment) {
         state.live += bytes;
@@ -589,31 +396,4 @@ fn sub_live(segments: &mut BTreeMap<u64, SegmentState>, segment: u64, bytes: u64
 
 fn missing(ledger: LedgerId, entry: i64) -> StoreError {
     StoreError::Damaged { ledger, entry: EntryId(entry), reason: "it is missing though later entries exist".into() }
-}
-
-/// Ledger ids are our own, so a multiplication spreads them well enough.
-pub(crate) type IdMap<T> = HashMap<i64, T, BuildHasherDefault<IdHasher>>;
-
-#[derive(Default)]
-pub(crate) struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, id: u64) {
-        self.0 = (self.0.rotate_left(5) ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.0 ^= self.0 >> 32;
-    }
-
-    fn write_i64(&mut self, id: i64) {
-        self.write_u64(id.cast_unsigned());
-    }
 }

@@ -4,13 +4,19 @@ mod compaction;
 mod counters;
 mod errors;
 mod files;
+mod footer;
 pub(crate) mod format;
+mod group;
+mod ids;
 mod index;
 mod options;
 mod queue;
 mod reader;
 mod recovery;
+mod runs;
 mod segment;
+mod version;
+mod walk;
 mod writer;
 
 #[doc(hidden)]
@@ -21,11 +27,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use self::counters::Counters;
+use self::group::Op;
 use self::index::Index;
 use self::queue::Queue;
 use self::reader::{PartCache, ReadJob};
 use self::segment::SegmentFiles;
-use self::writer::{Op, Writer};
+use self::writer::Writer;
 use crate::store::{Capabilities, Done, LedgerStore, Purpose, ReadRange, Sealed, StoreError, StoreHealth, StoredEntry};
 use crate::{Block, LedgerId};
 
@@ -119,9 +126,9 @@ impl SharedLog {
         self.shared.reads.close();
         self.shared.compact.close();
         let threads = std::mem::take(&mut *lock(&self.threads));
-        for thread in threads {
-            // The last handle may go away inside an outcome that one of the threads is reporting.
-            if thread.thread().id() != thread::current().id() {
+        // The last handle may go away inside an outcome that one of the threads is reporting: then they end by themselves.
+        if threads.iter().all(|thread| thread.thread().id() != thread::current().id()) {
+            for thread in threads {
                 let _ = thread.join();
             }
         }

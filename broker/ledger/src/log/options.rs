@@ -1,7 +1,7 @@
 //! What may be set about a log.
 
 use super::errors::OpenError;
-use super::format::{BLOCK_HEADER, RECORD_HEADER, SEGMENT_HEADER, TRAILER};
+use super::format::{BLOCK_HEADER, RECORD_HEADER};
 
 /// What may be set about a log.
 #[derive(Clone, Debug)]
@@ -55,9 +55,8 @@ impl Default for LogOptions {
 
 impl LogOptions {
     pub(crate) fn check(&self) -> Result<(), OpenError> {
-        let smallest = (SEGMENT_HEADER + TRAILER + 4096) as u64;
         let refuse = |why: &str| Err(OpenError::Options(why.into()));
-        if self.segment_bytes < smallest || !self.segment_bytes.is_multiple_of(512) {
+        if self.segment_bytes < 8192 || !self.segment_bytes.is_multiple_of(512) {
             return refuse("segment_bytes must be a multiple of 512 and at least 8 KiB");
         }
         if self.segment_bytes > 2 << 30 || self.max_block_bytes > 1 << 30 {

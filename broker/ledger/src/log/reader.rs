@@ -8,8 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use bytes::{Bytes, BytesMut};
 
 use super::Shared;
-use super::format::{Extent, RECORD_HEADER, RecordHeader, RunRecord, decode_part, record_is_whole};
-use super::index::{Place, Planned};
+use super::footer::{RunRecord, decode_part};
+use super::format::{Extent, RECORD_HEADER, RecordHeader, record_is_whole};
+use super::index::Planned;
+use super::runs::Place;
 use super::segment::Segment;
 use crate::{Done, EntryId, LedgerId, ReadRange, StoreError, StoredEntry};
 

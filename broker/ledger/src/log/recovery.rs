@@ -1,27 +1,21 @@
 //! What a directory holds: footers are believed if they pass, segments without one are walked block by block.
 //! A torn end is cut at the last whole block; damage in front of durable blocks is reported, not skipped.
 
-use std::collections::hash_map::RandomState;
-use std::hash::{BuildHasher, Hasher};
 use std::io::{self, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::errors::OpenError;
-use super::files::{FileLayer, LogFile, write_all};
-use super::format::{
-    BLOCK_HEADER, BLOCK_MAGIC, BlockHeader, Directory, DirectoryId, Extent, FORMAT, Kind, LedgerRecord, Record, SEGMENT_HEADER,
-    SegmentHeader, Stamp, TRAILER, Trailer, VersionFile, VersionRefused, generation_of, records,
-};
-use super::index::{IdMap, Index, Run, extend};
+use super::files::{FileLayer, write_all};
+use super::format::{LedgerRecord, SEGMENT_HEADER, SegmentHeader, Stamp, generation_of};
+use super::ids::IdMap;
+use super::index::Index;
 use super::options::LogOptions;
 use super::segment::{Segment, SegmentFiles};
+use super::version::{VERSION_NEW, VersionFile, read_version, write_version};
+use super::walk::{Bad, CHUNK, Content, Step, Walk, read, read_footer};
 use crate::{LedgerId, Purpose};
-
-const VERSION: &str = "VERSION";
-const VERSION_NEW: &str = "VERSION.new";
-const CHUNK: usize = 1 << 20;
 
 /// What opening a log found.
 #[derive(Clone, Debug, Default)]
@@ -57,14 +51,6 @@ struct Found {
     full: bool,
     end: u64,
     last_group: Option<u64>,
-}
-
-#[derive(Default)]
-struct Content {
-    runs: Vec<(i64, Run)>,
-    states: Vec<(i64, LedgerRecord)>,
-    deleted: Vec<i64>,
-    mentions: Vec<i64>,
 }
 
 struct Recovery<'a> {
@@ -330,13 +316,6 @@ impl Found {
     }
 }
 
-impl Content {
-    fn of(directory: Directory, generation: u64) -> Content {
-        let runs = directory.runs.iter().map(|record| (record.ledger, Run::listed(record, generation))).collect();
-        Content { runs, states: directory.states, deleted: directory.deleted, mentions: directory.mentions }
-    }
-}
-
 /// Deleted ledgers and the newest segment that says so.
 fn deleted(found: &[Found]) -> IdMap<u64> {
     let mut deleted = IdMap::default();
@@ -346,254 +325,7 @@ fn deleted(found: &[Found]) -> IdMap<u64> {
     deleted
 }
 
-/// Goes through the blocks of a segment.
-struct Walk<'a> {
-    segment: &'a Segment,
-    /// The newest run that opened the directory.
-    newest_run: u64,
-    at: u64,
-    run: u64,
-    last_group: Option<u64>,
-    closed: bool,
-    content: Content,
-    open_runs: IdMap<usize>,
-}
-
-enum Step {
-    Taken,
-    Bad(Bad),
-}
-
-/// What lies where a block should begin.
-enum Bad {
-    /// No block header of this segment's, or one of a run that was cut here.
-    Nothing,
-    /// A block whose records cannot be told apart.
-    Headers,
-    /// A block of which some payloads are damaged.
-    Payloads(Vec<Seen>),
-}
-
-/// A record, remembered without its payload.
-struct Seen {
-    kind: Kind,
-    ledger: i64,
-    entry: i64,
-    extent: Extent,
-    whole: bool,
-    state: Option<LedgerRecord>,
-}
-
-impl Bad {
-    fn ledgers(&self) -> Vec<LedgerId> {
-        let Bad::Payloads(seen) = self else { return Vec::new() };
-        let mut ledgers: Vec<LedgerId> = seen.iter().filter(|seen| !seen.whole).map(|seen| LedgerId(seen.ledger)).collect();
-        ledgers.sort_unstable();
-        ledgers.dedup();
-        ledgers
-    }
-}
-
-impl<'a> Walk<'a> {
-    fn new(segment: &'a Segment, newest_run: u64) -> Walk<'a> {
-        Walk {
-            segment,
-            newest_run,
-            at: SEGMENT_HEADER as u64,
-            run: 0,
-            last_group: None,
-            closed: false,
-            content: Content::default(),
-            open_runs: IdMap::default(),
-        }
-    }
-
-    /// The last block closed the log, and the log was not opened since: nothing durable lies behind it.
-    fn closed_in_order(&self) -> bool {
-        self.closed && self.run == self.newest_run
-    }
-
-    /// Takes the block at the current offset if it is whole.
-    fn block(&mut self) -> io::Result<Step> {
-        let Some(header) = self.header_at(self.at)? else { return Ok(Step::Bad(Bad::Nothing)) };
-        let body_at = self.at.saturating_add(BLOCK_HEADER as u64);
-        let body = read(self.segment.file(), body_at, u64::from(header.body_len))?;
-        let base = u32::try_from(body_at).unwrap_or(u32::MAX);
-        let seen: Option<Vec<Seen>> = records(&header, &body).and_then(|found| found.iter().map(|record| Seen::of(record, base)).collect());
-        Ok(match seen {
-            None => Step::Bad(Bad::Headers),
-            Some(seen) if seen.iter().any(|seen| !seen.whole) => Step::Bad(Bad::Payloads(seen)),
-            Some(seen) => {
-                self.take(&seen);
-                self.at = body_at.saturating_add(u64::from(header.body_len));
-                self.run = header.run;
-                self.last_group = Some(u64::from(header.group_start));
-                Step::Taken
-            }
-        })
-    }
-
-    /// A block header that may stand at `at`.
-    fn header_at(&self, at: u64) -> io::Result<Option<BlockHeader>> {
-        let bytes = read(self.segment.file(), at, BLOCK_HEADER as u64)?;
-        Ok(BlockHeader::decode(&bytes, self.segment.stamp()).filter(|header| self.may_stand(header, at)))
-    }
-
-    fn may_stand(&self, header: &BlockHeader, at: u64) -> bool {
-        let end = at.saturating_add(BLOCK_HEADER as u64).saturating_add(u64::from(header.body_len));
-        let group = u64::from(header.group_start);
-        // Blocks of an earlier run behind those of a later one are leftovers of a torn end that was cut.
-        header.run >= self.run && end <= self.segment.len() && group <= at && group >= SEGMENT_HEADER as u64
-    }
-
-    fn take(&mut self, seen: &[Seen]) {
-        self.closed = false;
-        for seen in seen {
-            match seen.kind {
-                Kind::Entry | Kind::Moved => self.entry(seen),
-                Kind::Ledger => self.content.states.extend(seen.state.map(|state| (seen.ledger, state))),
-                Kind::Deleted => self.content.deleted.push(seen.ledger),
-                Kind::Closed => self.closed = true,
-            }
-            if seen.kind != Kind::Closed {
-                self.content.mentions.push(seen.ledger);
-            }
-        }
-        if self.content.mentions.len() > 1 << 16 {
-            self.content.mentions.sort_unstable();
-            self.content.mentions.dedup();
-        }
-    }
-
-    fn entry(&mut self, seen: &Seen) {
-        let generation = self.segment.generation();
-        let runs = &mut self.content.runs;
-        let open = self.open_runs.get(&seen.ledger).and_then(|at| runs.get_mut(*at)).map(|(_, run)| run);
-        if !extend(open, seen.entry, seen.extent, generation) {
-            self.open_runs.insert(seen.ledger, runs.len());
-            runs.push((seen.ledger, Run::of(seen.entry, seen.extent, generation)));
-        }
-    }
-
-    /// Takes what a damaged block still says: entries whose bytes fail are known to have been there, and are never served.
-    fn salvage(&mut self, bad: &Bad) {
-        if let Bad::Payloads(seen) = bad {
-            self.take(seen);
-        }
-    }
-
-    /// The next block header behind the current offset that proves durable data there: in the newest segment one that was
-    /// written after everything at the current offset had been synced, in an older one any.
-    fn newer_block(&self, any: bool) -> io::Result<Option<u64>> {
-        let mut base = self.at.saturating_add(1);
-        while base < self.segment.len() {
-            let rest = self.segment.len().saturating_sub(base);
-            let chunk = read(self.segment.file(), base, rest.min((CHUNK + BLOCK_HEADER) as u64))?;
-            if chunk.is_empty() {
-                return Ok(None);
-            }
-            let magic = |window: &[u8]| window.starts_with(&BLOCK_MAGIC);
-            // Most of a fresh file is zeros, and comparing those is fast.
-            let candidates = if chunk.iter().all(|byte| *byte == 0) { &[] } else { chunk.get(..CHUNK.min(chunk.len())).unwrap_or(&[]) };
-            for (offset, _) in candidates.iter().enumerate().filter(|(_, byte)| **byte == b'G') {
-                let Some(window) = chunk.get(offset..).filter(|window| magic(window)) else { continue };
-                let at = base.saturating_add(offset as u64);
-                let header = BlockHeader::decode(window, self.segment.stamp()).filter(|header| self.may_stand(header, at));
-                if header.is_some_and(|header| any || u64::from(header.group_start) > self.at) {
-                    return Ok(Some(at));
-                }
-            }
-            base = base.saturating_add(CHUNK as u64);
-        }
-        Ok(None)
-    }
-}
-
-impl Seen {
-    fn of(record: &Record<'_>, base: u32) -> Option<Seen> {
-        let header = record.header;
-        let state = match header.kind {
-            Kind::Ledger if record.whole => Some(LedgerRecord::decode(header.entry, record.payload)?),
-            _ => None,
-        };
-        // Ids and numbers near the end of their range would overflow later; ours are never there.
-        let plausible = |number: i64| (0..i64::MAX / 2).contains(&number);
-        let named = plausible(header.ledger) && (header.kind == Kind::Ledger || plausible(header.entry));
-        let extent = Extent { offset: base.checked_add(record.offset)?, len: header.len };
-        named.then_some(Seen { kind: header.kind, ledger: header.ledger, entry: header.entry, extent, whole: record.whole, state })
-    }
-}
-
-/// The directory of a segment, if it has a footer that passes. The newest one's may be torn: nothing proves yet that its sync
-/// came back, so its parts are checked as well.
-fn read_footer(segment: &Segment, newest: bool) -> io::Result<Option<(u64, Directory)>> {
-    let stamp = segment.stamp();
-    let trailer = read(segment.file(), segment.len().saturating_sub(TRAILER as u64), TRAILER as u64)?;
-    let Some(trailer) = Trailer::decode(&trailer, stamp) else { return Ok(None) };
-    if trailer.directory_at.saturating_add(u64::from(trailer.directory_len)) > segment.len() {
-        return Ok(None);
-    }
-    let bytes = read(segment.file(), trailer.directory_at, u64::from(trailer.directory_len))?;
-    if stamp.crc(&bytes) != trailer.directory_crc {
-        return Ok(None);
-    }
-    if newest {
-        let parts = read(segment.file(), trailer.end, trailer.directory_at.saturating_sub(trailer.end).min(segment.len()))?;
-        if stamp.crc(&parts) != trailer.parts_crc {
-            return Ok(None);
-        }
-    }
-    Ok(Directory::decode(&bytes).map(|directory| (trailer.end, directory)))
-}
-
-fn read_version(layer: &dyn FileLayer, dir: &Path, names: &[String]) -> Result<VersionFile, OpenError> {
-    let refuse = |reason: &str| OpenError::NotALog { dir: dir.to_owned(), reason: reason.into() };
-    if !names.iter().any(|name| name == VERSION) {
-        if names.iter().any(|name| generation_of(name).is_some()) {
-            return Err(refuse("it has segments but no VERSION file"));
-        }
-        return Ok(VersionFile { directory: random_id(), run: 0 });
-    }
-    let path = dir.join(VERSION);
-    let file = layer.open(&path).map_err(failed("opening", &path))?;
-    let bytes = read(&*file, 0, 4096).map_err(failed("reading", &path))?;
-    match VersionFile::decode(&bytes) {
-        Ok(version) => Ok(version),
-        Err(VersionRefused::Newer(found)) => Err(OpenError::Newer { dir: dir.to_owned(), found, known: FORMAT }),
-        Err(VersionRefused::Unreadable) => Err(refuse("its VERSION file is damaged")),
-    }
-}
-
-fn write_version(layer: &dyn FileLayer, dir: &Path, version: VersionFile) -> Result<(), OpenError> {
-    let new = dir.join(VERSION_NEW);
-    let write = || {
-        let file = layer.create(&new)?;
-        write_all(&*file, &mut [IoSlice::new(version.encode().as_bytes())], 0).map_err(|refused| refused.error)?;
-        file.sync_data()?;
-        layer.rename(&new, &dir.join(VERSION))?;
-        layer.sync_dir(dir)
-    };
-    write().map_err(failed("writing", &new))
-}
-
-/// The standard library seeds each of these from the system's randomness.
-fn random_id() -> DirectoryId {
-    let mut id = [0; 16];
-    for half in id.chunks_exact_mut(8) {
-        half.copy_from_slice(&RandomState::new().build_hasher().finish().to_le_bytes());
-    }
-    DirectoryId(id)
-}
-
-/// Reads up to `len` bytes; fewer if the file ends.
-fn read(file: &dyn LogFile, at: u64, len: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![0; usize::try_from(len).map_err(|_| io::Error::other("longer than memory"))?];
-    let read = file.read_at(&mut bytes, at)?;
-    bytes.truncate(read);
-    Ok(bytes)
-}
-
-fn failed(what: &'static str, path: &Path) -> impl Fn(io::Error) -> OpenError {
+pub(crate) fn failed(what: &'static str, path: &Path) -> impl Fn(io::Error) -> OpenError {
     let path = path.to_owned();
     move |source| OpenError::Io { what, path: path.clone(), source }
 }

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::files::{FileLayer, LogFile, write_all};
-use super::format::{
-    Directory, DirectoryId, Extent, RunRecord, SEGMENT_HEADER, SegmentHeader, Stamp, TRAILER, Trailer, encode_part, segment_name,
-};
+use super::footer::{Directory, RunRecord, Trailer, encode_part};
+use super::format::{DirectoryId, Extent, SEGMENT_HEADER, SegmentHeader, Stamp, TRAILER, segment_name};
 
 /// One file, for as long as it carries one generation. Whoever reads from it holds it, and so keeps it from being used again.
 pub(crate) struct Segment {

@@ -12,42 +12,10 @@ use super::files::{is_full, write_all};
 use super::format::{
     BLOCK_HEADER, BlockHeader, Extent, Kind, LedgerRecord, RECORD_HEADER, SEGMENT_HEADER, SegmentHeader, TRAILER, put_record,
 };
-use super::index::{IdMap, Index};
+use super::group::{Change, Controls, Group, Op, Outcome, Staged, refused, view};
+use super::ids::IdMap;
 use super::segment::{Footer, Segment};
-use crate::{Block, BlockEntry, Done, EntryId, LedgerId, Purpose, Sealed, StoreError, StoreHealth};
-
-/// What the writer is asked to do, in order.
-pub(crate) enum Op {
-    Create(Purpose, Done<LedgerId>),
-    Append(Block, Done<()>),
-    Seal(LedgerId, Done<Sealed>),
-    Fence(LedgerId, Done<Sealed>),
-    Delete(Vec<LedgerId>, Done<()>),
-    /// Entries read from segment `.1`, to be written again.
-    Move(Block, u64, Done<()>),
-    /// States and tombstones in a segment, to be written again.
-    Rehome(u64, Done<()>),
-    Close,
-}
-
-impl Op {
-    pub(crate) fn bytes(&self) -> usize {
-        match self {
-            Op::Append(block, _) | Op::Move(block, ..) => block.bytes.len(),
-            _ => 0,
-        }
-    }
-
-    /// Reports that nothing was or will be done.
-    pub(crate) fn refuse(self, error: StoreError) {
-        match self {
-            Op::Create(_, done) => done(Err(error)),
-            Op::Seal(_, done) | Op::Fence(_, done) => done(Err(error)),
-            Op::Append(_, done) | Op::Delete(_, done) | Op::Move(_, _, done) | Op::Rehome(_, done) => done(Err(error)),
-            Op::Close => {}
-        }
-    }
-}
+use crate::{Block, BlockEntry, EntryId, LedgerId, Purpose, Sealed, StoreError, StoreHealth};
 
 /// The one thread that writes. It owns the end of the log.
 pub(crate) struct Writer {
@@ -62,48 +30,6 @@ pub(crate) struct Writer {
     controls: Controls,
     outcomes: Vec<Outcome>,
     space_checked: Option<Instant>,
-}
-
-#[derive(Clone, Copy)]
-struct Staged {
-    purpose: Purpose,
-    sealed: Option<Sealed>,
-    last: i64,
-    bytes: u64,
-    deleted: bool,
-}
-
-/// Blocks that one write and one sync will cover.
-#[derive(Default)]
-struct Group {
-    headers: Vec<[u8; BLOCK_HEADER]>,
-    bodies: Vec<Bytes>,
-    bytes: u64,
-    records: usize,
-    entries: u64,
-    changes: Vec<Change>,
-}
-
-/// What becomes true when the group is durable.
-enum Change {
-    Entries { entries: Vec<BlockEntry>, body_at: u32 },
-    Moved { entries: Vec<BlockEntry>, body_at: u32 },
-    State(i64, LedgerRecord),
-    Deleted(i64),
-}
-
-/// Records of the log's own, gathered into a block.
-#[derive(Default)]
-struct Controls {
-    body: Vec<u8>,
-    headers_crc: u32,
-    records: u32,
-}
-
-enum Outcome {
-    Done(Done<()>, Result<(), StoreError>),
-    Created(Done<LedgerId>, Result<LedgerId, StoreError>),
-    Ended(Done<Sealed>, Result<Sealed, StoreError>),
 }
 
 /// How often the free space is looked at while the log is written to.
@@ -507,69 +433,6 @@ impl Writer {
     }
 }
 
-impl Staged {
-    fn extend(&mut self, run: &[BlockEntry], nearly_full: Option<&str>) -> Result<(), StoreError> {
-        let id = run[0].at.ledger;
-        if self.sealed.is_some() {
-            return Err(StoreError::Fenced(id));
-        }
-        if let (Purpose::Data, Some(reason)) = (self.purpose, nearly_full) {
-            return Err(StoreError::DiskNearlyFull(reason.to_owned()));
-        }
-        for entry in run {
-            if entry.at.entry.0 != self.last + 1 {
-                return Err(refused(format!("entry {} does not follow entry {} of its ledger", entry.at, self.last)));
-            }
-            self.last += 1;
-            self.bytes += u64::from(entry.len);
-        }
-        Ok(())
-    }
-}
-
-impl Group {
-    fn clear(&mut self) {
-        self.headers.clear();
-        self.bodies.clear();
-        self.changes.clear();
-        self.bytes = 0;
-        self.records = 0;
-        self.entries = 0;
-    }
-}
-
-impl Outcome {
-    fn fail(&mut self, error: &StoreError) {
-        match self {
-            Outcome::Done(_, result) if result.is_ok() => *result = Err(error.clone()),
-            Outcome::Created(_, result) if result.is_ok() => *result = Err(error.clone()),
-            Outcome::Ended(_, result) if result.is_ok() => *result = Err(error.clone()),
-            _ => {}
-        }
-    }
-
-    fn report(self) {
-        match self {
-            Outcome::Done(done, result) => done(result),
-            Outcome::Created(done, result) => done(result),
-            Outcome::Ended(done, result) => done(result),
-        }
-    }
-}
-
-/// The ledger as it will be when the group is durable; none if it does not exist then.
-fn view<'a>(staged: &'a mut IdMap<Staged>, index: &Index, id: i64) -> Option<&'a mut Staged> {
-    let ledger = match staged.entry(id) {
-        std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
-        std::collections::hash_map::Entry::Vacant(entry) => {
-            let ledger = index.ledgers.get(&id)?;
-            let (purpose, sealed, last, bytes) = (ledger.purpose, ledger.sealed, ledger.last, ledger.bytes);
-            entry.insert(Staged { purpose, sealed, last, bytes, deleted: false })
-        }
-    };
-    (!ledger.deleted).then_some(ledger)
-}
-
 fn extent(entry: &BlockEntry, body_at: u32) -> Extent {
     Extent { offset: body_at + entry.offset - RECORD_HEADER as u32, len: entry.len }
 }
@@ -577,8 +440,4 @@ fn extent(entry: &BlockEntry, body_at: u32) -> Extent {
 /// Segments are at most two gigabytes, but for one that holds a single block of at most one.
 fn offset(at: u64) -> u32 {
     u32::try_from(at).unwrap_or(u32::MAX)
-}
-
-fn refused(reason: String) -> StoreError {
-    StoreError::Io(format!("{reason}; nothing was written"))
 }

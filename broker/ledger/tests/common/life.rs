@@ -174,7 +174,7 @@ impl Account {
     /// Opens the log on `files` and compares; says what is wrong. What was found becomes what is promised from now on.
     pub(crate) fn check(&self, files: &SimFiles, options: &LogOptions) -> Result<(), String> {
         let log = SteppedLog::open(files, Path::new(DIR), options.clone()).map_err(|error| format!("it does not open: {error}"))?;
-        let listed = ask(&log, |log, done| log.list(done)).map_err(|error| error.to_string())?;
+        let listed = ask(&log, LedgerStore::list).map_err(|error| error.to_string())?;
         let mut account = self.lock();
         for (id, ledger) in account.iter_mut() {
             ledger.check(*id, &log, listed.contains(&LedgerId(*id)))?;

@@ -91,10 +91,11 @@ pub(crate) fn fill(store: &(impl LedgerStore + ?Sized), ledger: LedgerId, from: 
     let mut next = from;
     while next < to {
         let mut builder = BlockBuilder::new();
-        for entry in next..to.min(next + 1 + next % 7) {
+        let end = to.min(next + 1 + next % 7);
+        for entry in next..end {
             builder.push(Position { ledger, entry: EntryId(entry) }, next - 1, &bytes_of(ledger, entry));
-            next = entry + 1;
         }
+        next = end;
         store.append_now(builder.finish()).expect("appended");
     }
 }

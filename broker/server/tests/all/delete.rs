@@ -1,8 +1,8 @@
 //! Topics that are deleted while others use them, load them or come back to them.
 
+use geminga_server::TopicError;
 use ledger::LedgerStore;
 use metadata::MetadataStore;
-use geminga_server::TopicError;
 use wire::{Command, ServerError};
 
 use crate::harness::{Broker, topic, until, wait_for};

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use ledger::{LedgerLimits, Retention};
-use metadata::clusters::Cluster;
-use metadata::Bootstrap;
 use geminga_server::{Endpoints, Handle, Listen, Server, ServerSettings};
+use ledger::{LedgerLimits, Retention};
+use metadata::Bootstrap;
+use metadata::clusters::Cluster;
 use topic::TopicSettings;
 use wire::proto;
 use wire::{Command, Frame, FrameDecoder, Send, ServerError};
@@ -93,7 +93,11 @@ impl Broker {
     }
 
     /// A broker on stores that another one has used.
-    pub(crate) fn on(store: Arc<ledger::MemoryStore>, metadata: Arc<metadata::MemoryStore>, change: impl FnOnce(&mut ServerSettings)) -> Broker {
+    pub(crate) fn on(
+        store: Arc<ledger::MemoryStore>,
+        metadata: Arc<metadata::MemoryStore>,
+        change: impl FnOnce(&mut ServerSettings),
+    ) -> Broker {
         let mut settings = settings();
         change(&mut settings);
         let bound = geminga_server::bind(settings).unwrap();

@@ -34,7 +34,11 @@ fn a_topic_of_the_other_domain_is_not_taken_for_a_persistent_one() {
     let broker = Broker::with(|settings| settings.auto_topic_partitions = Some(2));
     let mut peer = broker.peer();
     let request_id = peer.request();
-    peer.say(proto::CommandPartitionedTopicMetadata { topic: "non-persistent://public/default/t".into(), request_id, ..Default::default() });
+    peer.say(proto::CommandPartitionedTopicMetadata {
+        topic: "non-persistent://public/default/t".into(),
+        request_id,
+        ..Default::default()
+    });
     let Command::PartitionedTopicMetadataResponse(response) = peer.answer(request_id).unwrap() else { panic!("no response") };
     assert_eq!(response.error(), ServerError::NotAllowedError);
     assert!(broker.ask(async |handle| handle.partitioned_topics("public/default".parse().unwrap()).await).unwrap().is_empty());

@@ -248,3 +248,15 @@ fn a_read_that_finds_the_place_of_a_seek_may_fail_and_is_tried_again() {
     flow(&mut owner, reader, 100);
     assert_eq!(got_at(&mut owner), sent[9..]);
 }
+
+#[test]
+fn an_unsubscribe_that_metadata_refuses_is_answered_with_an_error() {
+    let mut owner = Owner::new(small_settings());
+    let consumer = consume(&mut owner, attach(1, Exclusive));
+    owner.call(|topic, turn| topic.unsubscribe(turn, consumer.key, 4, false));
+    assert!(owner.refuse_change());
+    assert!(matches!(owner.replies().as_slice(), [Reply::Error { request: 4, error: ServerError::ServiceNotReady, .. }]));
+    assert!(owner.unload_reason.is_some());
+    owner.unload_and_load();
+    assert_eq!(owner.topic.stats().subscriptions.len(), 1);
+}

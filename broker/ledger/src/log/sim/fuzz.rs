@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use super::super::footer::Directory;
 use super::super::format::{
-    BLOCK_HEADER, BlockHeader, Directory, DirectoryId, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SegmentHeader, Stamp, VersionFile,
-    segment_name,
+    BLOCK_HEADER, BlockHeader, DirectoryId, RECORD_HEADER, RecordHeader, SEGMENT_HEADER, SegmentHeader, Stamp, segment_name,
 };
+use super::super::version::VersionFile;
 use super::{LogOptions, SimFiles, SteppedLog};
 use crate::store::{LedgerStore, ReadRange};
 use crate::{EntryId, LedgerId};

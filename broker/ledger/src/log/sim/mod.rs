@@ -12,7 +12,8 @@ pub use self::fuzz::fuzz_recovery;
 
 use super::compaction::Submit;
 use super::files::FileLayer;
-use super::writer::{Op, Writer};
+use super::group::Op;
+use super::writer::Writer;
 use super::{LogOptions, OpenError, Shared, SharedLog, lock};
 
 /// A log that works only when told to, on the caller's thread, so that a run depends on nothing but its seed.
