@@ -38,11 +38,11 @@ fn clients_are_told_of_a_drain_and_a_load_that_ends_after_it_began_is_refused() 
     peer.flow(1, 1);
     peer.send(1, 0, b"x");
     let (message, _) = peer.message();
-    peer.ack(1, &message);
-    // The cursor that changed cannot be recorded, so that the drain goes on until told.
     broker.metadata.hold();
     let loading = peer.ask_producer(2, "loading");
-    until("the load waits for its answer", || broker.metadata.waiting() > 0);
+    until("the load waits for its answer", || broker.metadata.waiting() == 1);
+    // The cursor that changes now cannot be recorded, so that the drain goes on until told.
+    peer.ack(1, &message);
     let server = broker.server();
     let draining = std::thread::spawn(move || server.drain());
     peer.hear_about(|frame| matches!(&frame.command, Command::CloseProducer(close) if close.producer_id == 1).then_some(()));
