@@ -85,7 +85,11 @@ impl Worker {
     fn reply(&mut self, from: TopicRef, to: ConnectionKey, reply: Reply) {
         match reply {
             Reply::Success { request } => {
-                self.unsubscribed(to, request, true);
+                if let Some(consumer) = self.unsubscribed(to, request)
+                    && let Some(connection) = self.connections.get_mut(to.slot, to.generation)
+                {
+                    connection.consumers.remove(&consumer);
+                }
                 self.tell_success(to, request);
             }
             Reply::Error { request, error, message } => self.failed(to, request, error, &message),
@@ -209,7 +213,7 @@ impl Worker {
 
     /// A request failed; if it was to attach something, that is not attached, and a close that waited for it is answered.
     fn failed(&mut self, to: ConnectionKey, request: u64, error: ServerError, message: &str) {
-        self.unsubscribed(to, request, false);
+        let stays = self.unsubscribed(to, request);
         let Some(connection) = self.connections.get_mut(to.slot, to.generation) else { return };
         let close =
             route::give_up(&mut connection.producers, request).or_else(|| route::give_up(&mut connection.consumers, request)).flatten();
@@ -217,16 +221,25 @@ impl Worker {
         if let Some(closing) = close {
             self.tell_success(to, closing);
         }
+        // The topic had to let go in the middle of it, when it no longer knew the consumer: it is closed so that it comes back.
+        if let Some(consumer) = stays.filter(|_| error == ServerError::ServiceNotReady) {
+            self.close_lost_consumer(to, consumer);
+        }
     }
 
-    fn unsubscribed(&mut self, to: ConnectionKey, request: u64, done: bool) {
+    fn close_lost_consumer(&mut self, to: ConnectionKey, consumer: u64) {
         let Some(connection) = self.connections.get_mut(to.slot, to.generation) else { return };
-        if let Some(index) = connection.unsubscribing.iter().position(|(r, _)| *r == request) {
-            let (_, consumer) = connection.unsubscribing.swap_remove(index);
-            if done {
-                connection.consumers.remove(&consumer);
-            }
-        }
+        let Some((topic, _)) = connection.consumers.remove(&consumer).and_then(|route| route.attached()) else { return };
+        let event = TopicEvent::DetachConsumer { key: topic::ConsumerKey { connection: to, id: consumer }, request: None };
+        self.send(topic.worker, Letter::ToTopic { topic, event });
+        self.tell(to, &proto::CommandCloseConsumer { consumer_id: consumer, request_id: NO_REQUEST, ..Default::default() }.into());
+    }
+
+    /// The consumer that this request was to unsubscribe, if it was one; it was answered.
+    fn unsubscribed(&mut self, to: ConnectionKey, request: u64) -> Option<u64> {
+        let connection = self.connections.get_mut(to.slot, to.generation)?;
+        let index = connection.unsubscribing.iter().position(|(r, _)| *r == request)?;
+        Some(connection.unsubscribing.swap_remove(index).1)
     }
 
     /// A finished frame from a control job.

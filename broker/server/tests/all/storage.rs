@@ -150,3 +150,16 @@ fn a_subscription_is_not_created_for_a_topic_that_was_deleted_behind_its_back() 
     assert!(peer.answer(request).is_err());
     assert!(!broker.metadata.exists(path).unwrap());
 }
+
+#[test]
+fn an_unsubscribe_that_somebody_else_overtook_is_answered_and_the_consumer_comes_back() {
+    let broker = Broker::start();
+    let mut peer = broker.peer();
+    peer.consumer(1, "t", "s");
+    let path = "/managed-ledgers/public/default/persistent/t/s";
+    broker.metadata.put(path, b"", Expected::Any).unwrap();
+    let request_id = peer.request();
+    peer.say(wire::proto::CommandUnsubscribe { consumer_id: 1, request_id, ..Default::default() });
+    assert_eq!(peer.answer(request_id).unwrap_err().0, ServerError::ServiceNotReady);
+    peer.hear_about(|frame| matches!(&frame.command, Command::CloseConsumer(close) if close.consumer_id == 1).then_some(()));
+}
