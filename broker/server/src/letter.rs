@@ -39,6 +39,9 @@ pub(crate) enum Letter {
     Call(Box<dyn FnOnce(&mut Worker) + Send>),
 }
 
+/// Told that a topic is loaded here, or why it is not.
+pub(crate) type WhenOpen = Box<dyn FnOnce(Result<(&mut Worker, TopicRef), LoadError>) + Send>;
+
 /// Who wants to attach.
 pub(crate) enum Opener {
     Producer(Box<AttachProducer>),
@@ -47,7 +50,7 @@ pub(crate) enum Opener {
         create_topic: bool,
     },
     /// The admin API, which wants the topic loaded and is told of the outcome.
-    Caller(Box<dyn FnOnce(Result<(&mut Worker, TopicRef), LoadError>) + Send>),
+    Caller(WhenOpen),
 }
 
 /// What happens to a loaded topic.

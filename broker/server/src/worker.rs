@@ -49,6 +49,8 @@ pub(crate) struct Worker {
     pub(crate) paused: Vec<(u32, u32)>,
     /// Bytes of publishes accepted by this worker's connections and not answered.
     pub(crate) publish_bytes: usize,
+    /// Bytes that the out buffers held when they were last written.
+    pub(crate) out_held: usize,
     pub(crate) store_health: StoreHealth,
     next_sweep: Option<u64>,
     letters: Vec<Letter>,
@@ -95,6 +97,7 @@ impl Worker {
             dirty: Vec::new(),
             paused: Vec::new(),
             publish_bytes: 0,
+            out_held: 0,
             store_health: StoreHealth::Ready,
             next_sweep: None,
             letters: Vec::new(),
@@ -215,13 +218,15 @@ impl Worker {
     }
 
     fn sweep(&mut self) {
-        if self.connections.len() == 0 {
+        // A disk that is full must be asked whether it has space again even when nobody is connected.
+        if self.connections.len() == 0 && self.store_health == StoreHealth::Ready {
             self.next_sweep = None;
             return;
         }
         let now = self.now.monotonic_ms;
         if self.next_sweep.is_none_or(|at| at <= now) {
             self.next_sweep = Some(now + SWEEP_MS);
+            self.check_store();
             self.sweep_connections();
         }
     }
@@ -237,9 +242,10 @@ impl Worker {
     /// A copy of the counters.
     pub(crate) fn counters(&mut self) -> WorkerStats {
         WorkerStats {
-            connections: self.connections.len() as u64,
+            connections: self.shared.loads.get(usize::from(self.index)).map_or(0, |load| load.load(Ordering::Relaxed)) as u64,
             blocks: self.storage.blocks,
             pending_publish_bytes: self.publish_bytes as u64,
+            out_buffer_bytes: self.out_held as u64,
             cache_bytes: self.cache.bytes() as u64,
             topics: self.topics.len() as u64,
             ..self.stats.clone()
