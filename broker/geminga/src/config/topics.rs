@@ -59,7 +59,7 @@ settings! {
         /// Entries that one read of a subscription asks for at most. Larger reads cost memory, smaller ones turns.
         max_read_entries: NonZeroU32 = "dispatcherMaxReadBatchSize", Number(NonZeroU32::MIN, MAX_BATCH), default const { NonZeroU32::new(1_000).unwrap() },
             pulsar "100; 500 in 5.0";
-        /// Entries that a read asks for at least after reads had to be made smaller. Reads are not made smaller here: they wait.
+        /// Entries that a read asks for at least after reads had to be made smaller.
         min_read_entries: NonZeroU32 = "dispatcherMinReadBatchSize", Number(NonZeroU32::MIN, MAX_BATCH), default NonZeroU32::MIN;
         /// Bytes that one read of a subscription asks for at most.
         max_read_bytes: ByteSize = "dispatcherMaxReadSizeBytes", bytes(1, 1 << 40), default ByteSize::mib(5);
