@@ -31,7 +31,9 @@ settings! {
         /// Whether lists of topics are filtered by the client's pattern before they are sent. Off, clients filter them.
         evaluation: bool = "enableBrokerSideSubscriptionPatternEvaluation", Flag, default true;
         /// The longest pattern that is evaluated here, in bytes; longer ones are left to the client.
-        max_length: NonZeroU32 = "subscriptionPatternMaxLength", Number(NonZeroU32::MIN, NonZeroU32::new(65_536).unwrap()),
+        max_length: NonZeroU32 = "subscriptionPatternMaxLength", Number(NonZeroU32::MIN, MAX_PATTERN),
             default const { NonZeroU32::new(50).unwrap() };
     }
 }
+
+const MAX_PATTERN: NonZeroU32 = NonZeroU32::new(65_536).unwrap();
