@@ -1,7 +1,10 @@
 //! One module per behaviour, as a client sees it: against the real binary, over real sockets.
 
 mod admin;
+mod batch_acks;
+mod chunks;
 mod command_line;
+mod delayed;
 mod durability;
 mod endpoints;
 mod exclusive;
@@ -9,6 +12,7 @@ mod hostile;
 mod house;
 mod last_message_id;
 mod many_topics;
+mod non_persistent;
 mod produce_consume;
 mod readers;
 mod receipts;
@@ -18,3 +22,5 @@ mod second_broker;
 mod seek;
 mod shared;
 mod talk;
+mod ttl;
+mod watch;

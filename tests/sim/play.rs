@@ -41,6 +41,10 @@ pub(crate) struct Tally {
     pub(crate) unloads: usize,
     /// Seeks answered.
     pub(crate) seeks: usize,
+    /// Delayed entries sent to consumers that share a subscription.
+    pub(crate) delayed: usize,
+    /// Parts of larger messages sent to such consumers.
+    pub(crate) parts: usize,
 }
 
 struct Consumer {

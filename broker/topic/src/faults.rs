@@ -9,4 +9,10 @@ pub struct Faults {
     pub highest_id_in_receipt: bool,
     /// Entries of a consumer that leaves are sent again as if for the first time.
     pub count_not_raised_on_close: bool,
+    /// Parts of a larger message go round over the consumers like any other entry.
+    pub parts_go_round: bool,
+    /// What is acked of a batch is not written, so a restart forgets it.
+    pub batch_bits_not_written: bool,
+    /// Delayed messages are delivered at once.
+    pub delays_ignored: bool,
 }
