@@ -19,6 +19,8 @@ pub(crate) struct Hosted {
     cache: CacheKey,
     /// The deadline that stands in the worker's heap.
     armed: Option<u64>,
+    /// Whether it stands in the worker's list of topics that something happened to.
+    touched: bool,
     /// Told when the topic has let go of everything.
     pub(crate) leaving: Vec<Box<dyn FnOnce() + Send>>,
     unloading: bool,
@@ -135,6 +137,7 @@ impl Worker {
             key: TopicRef { worker, slot, generation },
             cache,
             armed: None,
+            touched: false,
             leaving: Vec::new(),
             unloading: false,
             deleting: false,
@@ -241,18 +244,35 @@ impl Worker {
         }
     }
 
-    /// Does what a topic asked for in its last event, and keeps its deadline.
+    /// Does what a topic asked for in its last event, and looks at the rest once a turn.
     pub(crate) fn after_event(&mut self, key: TopicRef) {
         self.carry_out(key);
-        let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { return };
-        if let Some(at) = hosted.topic.next_deadline()
-            && hosted.armed.is_none_or(|armed| at < armed)
+        if let Some(hosted) = self.topics.get_mut(key.slot, key.generation)
+            && !hosted.touched
         {
-            self.timers.arm(hosted.armed.replace(at), at, key.slot, key.generation);
+            hosted.touched = true;
+            self.touched.push(key);
         }
-        if hosted.unloading && hosted.topic.unloaded() {
-            self.let_go(key);
+    }
+
+    /// Of each topic that something happened to in this turn: keeps its deadline, and lets go of it if it is done.
+    pub(crate) fn settle_touched(&mut self) {
+        let mut touched = std::mem::take(&mut self.touched);
+        for key in touched.drain(..) {
+            let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { continue };
+            hosted.touched = false;
+            if let Some(at) = hosted.topic.next_deadline()
+                && hosted.armed.is_none_or(|armed| at < armed)
+            {
+                self.timers.arm(hosted.armed.replace(at), at, key.slot, key.generation);
+            }
+            if hosted.unloading && hosted.topic.unloaded() {
+                self.let_go(key);
+            }
         }
+        // Letting go may have touched others, which keep their places.
+        touched.append(&mut self.touched);
+        self.touched = touched;
     }
 
     pub(crate) fn tick_topic(&mut self, at: u64, slot: u32, generation: u32) {
