@@ -67,6 +67,7 @@ pub(crate) fn small_settings() -> TopicSettings {
         max_read_entries: 7,
         max_read_bytes: 10_000,
         max_round_robin: 2,
+        failover_delay_ms: 1_000,
         max_unacked_per_consumer: 0,
         max_unacked_per_subscription: 0,
         mark_delete_rate: 1.0,

@@ -45,6 +45,7 @@ fn settings() -> ServerSettings {
             max_read_entries: 100,
             max_read_bytes: 1 << 20,
             max_round_robin: 20,
+            failover_delay_ms: 1_000,
             max_unacked_per_consumer: 0,
             max_unacked_per_subscription: 0,
             mark_delete_rate: 1.0,

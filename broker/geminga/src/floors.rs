@@ -80,6 +80,7 @@ fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
         max_read_entries: dispatch.max_read_entries.get() as usize,
         max_read_bytes: dispatch.max_read_bytes.as_usize(),
         max_round_robin: dispatch.max_round_robin_entries.get() as usize,
+        failover_delay_ms: millis(dispatch.failover_delay),
         max_unacked_per_consumer: limit(dispatch.max_unacked_per_consumer),
         max_unacked_per_subscription: limit(dispatch.max_unacked_per_subscription),
         mark_delete_rate: ledgers.mark_delete_rate,

@@ -50,6 +50,7 @@ impl Bench {
             max_read_entries: 100_000,
             max_read_bytes: 5 << 20,
             max_round_robin: 20,
+            failover_delay_ms: 1_000,
             max_unacked_per_consumer: 50_000,
             max_unacked_per_subscription: 200_000,
             mark_delete_rate: 1.0,

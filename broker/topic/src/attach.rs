@@ -84,7 +84,7 @@ impl Topic {
 
     /// Finds the subscription, or begins one, and lets the consumer in as soon as it is open.
     fn subscribe(&mut self, turn: &mut Turn<'_>, attach: AttachConsumer) -> Result<(), Refusal> {
-        if matches!(attach.kind, SubscriptionKind::Failover | SubscriptionKind::KeyShared) {
+        if attach.kind == SubscriptionKind::KeyShared {
             return Err((ServerError::NotAllowedError, format!("{} subscriptions are not supported yet", attach.kind.name())));
         }
         let Some(index) = self.by_name.get(&attach.subscription).copied() else {
@@ -139,7 +139,16 @@ impl Topic {
         self.seats.insert(Seat { key, subscription: index, consumer });
         self.by_key.insert(key, slot);
         turn.out.push(Effect::Reply { to: key.connection, reply: Reply::ConsumerReady { request, consumer: key, slot } });
+        self.appoint(turn, index);
         Ok(())
+    }
+
+    /// Consumers came or went: another may be the active one now.
+    fn appoint(&mut self, turn: &mut Turn<'_>, index: SubscriptionIndex) {
+        let (subscriptions, lent) = self.lend();
+        if let Some(subscription) = subscriptions.get_mut(index) {
+            subscription.dispatcher.appoint(&mut subscription.lane, &lent, turn);
+        }
     }
 
     /// Lets in who waited for a subscription that is open now.
@@ -193,6 +202,7 @@ impl Topic {
         let Some(subscription) = subscriptions.get_mut(seat.subscription) else { return };
         subscription.lane.consumers.try_remove(seat.consumer as usize);
         subscription.dispatcher.left(&mut subscription.lane, seat.consumer, &lent);
+        subscription.dispatcher.appoint(&mut subscription.lane, &lent, turn);
         if !subscription.durable && subscription.is_open() && subscription.lane.consumers.is_empty() {
             return self.remove_subscription(seat.subscription);
         }

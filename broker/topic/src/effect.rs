@@ -214,6 +214,13 @@ pub enum Reply {
         /// The consumer.
         consumer: ConsumerKey,
     },
+    /// Which consumer of a Failover subscription is the active one has changed; comes after the consumer's `ConsumerReady`.
+    ActiveChange {
+        /// The consumer that is told.
+        consumer: ConsumerKey,
+        /// Whether it is the active one now.
+        active: bool,
+    },
     /// Acks were taken.
     AckDone {
         /// The request.

@@ -39,6 +39,9 @@ pub struct TopicSettings {
     pub max_read_bytes: usize,
     /// Entries one consumer gets before the next one's turn (`dispatcherMaxRoundRobinBatchSize`).
     pub max_round_robin: usize,
+    /// How long the next active consumer of a Failover subscription waits for the acks of the one before
+    /// (`activeConsumerFailoverDelayTimeMillis`).
+    pub failover_delay_ms: u64,
     /// Unacked messages a Shared consumer may hold (`maxUnackedMessagesPerConsumer`), 0 = no limit.
     pub max_unacked_per_consumer: u32,
     /// Unacked messages a Shared subscription may hold (`maxUnackedMessagesPerSubscription`), 0 = no limit.

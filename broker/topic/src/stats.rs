@@ -83,6 +83,8 @@ pub struct SubscriptionStats {
     pub read_position: String,
     /// Ranges acked beyond the mark-delete position.
     pub acked_ranges: u64,
+    /// The name of the consumer that gets everything, where one does.
+    pub active_consumer: Option<String>,
     /// Its consumers.
     pub consumers: Vec<ConsumerStats>,
     /// Cursor properties.

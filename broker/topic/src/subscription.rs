@@ -170,7 +170,7 @@ impl Subscription {
         };
         let write = self.persistence.as_ref().and_then(|persistence| persistence.deadline(&self.lane.cursor, settings));
         let expiry = self.expires_at.filter(|_| self.is_open());
-        [search, write, self.lane.reads.retry_at(), expiry].into_iter().flatten().min()
+        [search, write, self.lane.reads.retry_at(), self.dispatcher.deadline(), expiry].into_iter().flatten().min()
     }
 
     pub(crate) fn stats(&self, lent_ledger: &ledger::ManagedLedger, settings: &TopicSettings) -> SubscriptionStats {
@@ -179,9 +179,10 @@ impl Subscription {
         let max_unacked = settings.max_unacked_per_consumer;
         let unacked = self.dispatcher.unacked(&self.lane, lent_ledger);
         let mut consumers: Vec<_> = self.lane.consumers.iter().map(|(_, consumer)| consumer.stats(kind, max_unacked, backlog)).collect();
-        if let (true, [only]) = (self.dispatcher.acks_cumulatively(), consumers.as_mut_slice()) {
-            only.unacked_messages = unacked;
-            only.blocked_on_unacked = false;
+        let active = self.dispatcher.active().and_then(|active| self.lane.consumer(active));
+        if let Some(holder) = active.and_then(|active| consumers.iter_mut().find(|consumer| consumer.id == active.key.id && consumer.name == active.name())) {
+            holder.unacked_messages = unacked;
+            holder.blocked_on_unacked = false;
         }
         SubscriptionStats {
             name: self.name.clone(),
@@ -195,6 +196,7 @@ impl Subscription {
             mark_delete: self.lane.cursor.mark_delete().to_string(),
             read_position: self.lane.cursor.read_position().to_string(),
             acked_ranges: self.lane.cursor.ranges() as u64,
+            active_consumer: active.map(|active| active.name().to_owned()),
             consumers,
             properties: self.persistence.as_ref().map(|persistence| persistence.properties().to_vec()).unwrap_or_default(),
         }

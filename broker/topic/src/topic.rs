@@ -132,6 +132,7 @@ impl Topic {
     /// The subscriptions, and what the topic lends them.
     pub(crate) fn lend(&mut self) -> (&mut Slab<Subscription>, Lent<'_>) {
         let lent = Lent {
+            topic: &self.name,
             ledger: &self.ledgers.chain,
             settings: &self.settings,
             errands: &mut self.errands,
@@ -411,7 +412,9 @@ impl Topic {
             self.advance(turn, index);
         }
         self.with_persistence(index, |persistence, cursor, lent| persistence.poll(cursor, lent, turn));
-        if reading {
+        let (subscriptions, lent) = self.lend();
+        let ready = subscriptions.get_mut(index).is_some_and(|subscription| subscription.dispatcher.tick(&mut subscription.lane, &lent, turn));
+        if reading || ready {
             self.dispatch(turn, index);
         }
     }

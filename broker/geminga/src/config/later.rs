@@ -252,7 +252,6 @@ static GROUPS: &[(&str, &[Later])] = &[
             not_yet("subscriptionKeySharedConsistentHashingReplicaPoints", POSITIVE, "100"),
             not_yet("keySharedLookAheadMsgInReplayThresholdPerConsumer", COUNT, "2000"),
             not_yet("keySharedLookAheadMsgInReplayThresholdPerSubscription", COUNT, "20000"),
-            not_yet("activeConsumerFailoverDelayTimeMillis", MILLISECONDS, "1000"),
             not_yet("subscriptionRedeliveryTrackerEnabled", FLAG, "true"),
             not_yet("delayedDeliveryEnabled", FLAG, "true"),
             not_yet("delayedDeliveryTickTimeMillis", MILLISECONDS, "1000"),

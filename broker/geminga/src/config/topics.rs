@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::amounts::{ByteSize, SizeOr, SizeUnit, TimeOrForEver, TimeOrOff, TimeUnit, bytes};
+use super::amounts::{ByteSize, SizeOr, SizeUnit, TimeOrForEver, TimeOrOff, TimeUnit, bytes, milliseconds};
 use super::forms::{Flag, LimitOrOff, Number, OneOf};
 use super::table::settings;
 
@@ -70,6 +70,8 @@ settings! {
         /// Entries that one consumer of a Shared subscription gets before it is the next one's turn.
         max_round_robin_entries: NonZeroU32 = "dispatcherMaxRoundRobinBatchSize", Number(NonZeroU32::MIN, MAX_BATCH),
             default const { NonZeroU32::new(20).unwrap() };
+        /// How long the next consumer of a Failover subscription waits before it takes over, so that acks on their way still count.
+        failover_delay: Duration = "activeConsumerFailoverDelayTimeMillis", milliseconds(0, 3_600_000), default Duration::from_secs(1);
         /// Whether permits are counted in messages before a batch is sent, instead of letting the last batch run over.
         precise_flow: bool = "preciseDispatcherFlowControl", Flag, default false;
     }
