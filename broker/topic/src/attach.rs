@@ -7,7 +7,7 @@ use crate::errand::SubscriptionIndex;
 use crate::event::{AttachConsumer, AttachProducer, StartAt};
 use crate::subscription::{Asked, Phase, Waiter};
 use crate::topic::Seat;
-use crate::{ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, Reply, SubscriptionKind, Topic, Turn};
+use crate::{AccessMode, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, ProducerSlot, Reply, SubscriptionKind, Topic, Turn};
 
 /// An answer that is an error.
 type Refusal = (ServerError, String);
@@ -40,31 +40,37 @@ impl Topic {
         }
     }
 
-    fn admit_producer(&mut self, turn: &mut Turn<'_>, attach: AttachProducer) {
-        let (key, asked) = (attach.key, Asked { to: attach.key.connection, request: attach.request });
-        if let Some((slot, name)) = self.producers.attached(key) {
-            let name = name.to_owned();
-            return self.producer_ready(turn, key, asked, slot, name);
-        }
+    /// Lets in a producer that nothing stands against but perhaps its name.
+    pub(crate) fn let_in(&mut self, turn: &mut Turn<'_>, attach: AttachProducer) {
+        let (key, asked, mode) = (attach.key, Asked { to: attach.key.connection, request: attach.request }, attach.access);
         match self.producers.attach(attach, &self.settings.producer_name_prefix, turn.now) {
-            Ok((slot, name)) => self.producer_ready(turn, key, asked, slot, name),
+            Ok((slot, name)) => self.producer_ready(turn, key, asked, slot, name, mode),
             Err(taken) => self.error(turn, asked, ServerError::ProducerBusy, &taken.to_string()),
         }
     }
 
-    fn producer_ready(&mut self, turn: &mut Turn<'_>, producer: ProducerKey, asked: Asked, slot: crate::ProducerSlot, name: String) {
-        let reply = Reply::ProducerReady { request: asked.request, producer, slot, name, last_sequence: -1 };
+    pub(crate) fn producer_ready(
+        &mut self,
+        turn: &mut Turn<'_>,
+        producer: ProducerKey,
+        asked: Asked,
+        slot: ProducerSlot,
+        name: String,
+        mode: AccessMode,
+    ) {
+        let topic_epoch = self.access.epoch_of(mode);
+        let reply = Reply::ProducerReady { request: asked.request, producer, slot, name, last_sequence: -1, topic_epoch };
         turn.out.push(Effect::Reply { to: asked.to, reply });
     }
 
     /// Frees the name once pending publishes are answered; `request` none when the connection is gone (publishes go on, unanswered).
     pub fn detach_producer(&mut self, turn: &mut Turn<'_>, key: ProducerKey, request: Option<u64>) {
         self.withdraw(turn, |waiter| matches!(waiter, Waiter::Producer(attach) if attach.key == key));
-        if self.producers.detach(key, request)
-            && let Some(request) = request
-        {
+        let gone = self.stop_waiting(key) || self.producers.detach(key, request);
+        if let Some(request) = request.filter(|_| gone) {
             turn.out.push(Effect::Reply { to: key.connection, reply: Reply::Success { request } });
         }
+        self.promote(turn);
     }
 
     /// Answers with `ConsumerReady` or `Error` (ConsumerBusy, SubscriptionNotFound, NotAllowed, ServiceNotReady while fenced).

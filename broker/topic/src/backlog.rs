@@ -69,6 +69,7 @@ impl Topic {
             cache_hits: self.tally.cache_hits,
             cache_misses: self.tally.cache_misses,
             ledgers: chain.ledgers().into_iter().map(|ledger| (ledger.id.0, ledger.entries, ledger.bytes)).collect(),
+            waiting_producers: self.access.waiting(),
             producers: self.producers.stats(),
             subscriptions: self.subscriptions.iter().map(|(_, subscription)| subscription.stats(chain, &self.settings)).collect(),
         }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use ledger::{CursorState, EntryCache, LedgerId, LedgerLimits, Position, Retention, StoreError, StoredEntry};
 
-use crate::{ConsumerKey, ConsumerSlot, Effects, ProducerKey, ProducerSlot, Tag};
+use crate::{AccessMode, ConsumerKey, ConsumerSlot, Effects, ProducerKey, ProducerSlot, Tag};
 
 /// The owner's clocks, read once a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +96,10 @@ pub struct AttachProducer {
     pub user_provided_name: bool,
     /// The client's count of reconnects of this producer.
     pub epoch: u64,
+    /// How it shares the topic with others.
+    pub access: AccessMode,
+    /// The epoch it had the topic under before, if it had.
+    pub topic_epoch: Option<u64>,
     /// A subscription to create before the answer.
     pub initial_subscription: Option<String>,
     /// Properties, for statistics.

@@ -5,6 +5,7 @@
 
 mod topic;
 
+mod access;
 mod attach;
 mod producers;
 mod publishing;
@@ -33,6 +34,7 @@ mod lent;
 mod peek;
 pub mod stats;
 
+pub use access::AccessMode;
 pub use effect::{Change, Effect, Effects, Reply, Tag};
 pub use event::{
     Ack, AckIds, AttachConsumer, AttachProducer, Now, Publish, ReadOutcome, SeekTo, StartAt, StoredCursor, SubscriptionKind, TopicSettings,

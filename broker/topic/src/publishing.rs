@@ -134,6 +134,9 @@ impl Topic {
             (None, None) => {}
         }
         answer_close(turn, key, closed);
+        if closed.is_some() {
+            self.promote(turn);
+        }
         // Without consumers nobody is about to read it.
         if !self.seats.is_empty() {
             turn.cache.insert(self.cache, Entry { at, bytes, meta });

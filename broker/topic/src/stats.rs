@@ -40,6 +40,8 @@ pub struct ConsumerStats {
 /// Numbers of one producer.
 #[derive(Clone, Debug, Default)]
 pub struct ProducerStats {
+    /// How it shares the topic: `Shared`, `Exclusive`, `WaitForExclusive`, `ExclusiveWithFencing`.
+    pub access_mode: &'static str,
     /// Its name.
     pub name: String,
     /// Its id, as its connection chose it.
@@ -116,6 +118,8 @@ pub struct TopicStats {
     pub cache_misses: u64,
     /// The ledgers: id, entries, bytes.
     pub ledgers: Vec<(i64, u64, u64)>,
+    /// Producers that wait to have the topic to themselves.
+    pub waiting_producers: usize,
     /// Its producers.
     pub producers: Vec<ProducerStats>,
     /// Its subscriptions.

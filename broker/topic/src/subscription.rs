@@ -179,11 +179,13 @@ impl Subscription {
         let max_unacked = settings.max_unacked_per_consumer;
         let unacked = self.dispatcher.unacked(&self.lane, lent_ledger);
         let mut consumers: Vec<_> = self.lane.consumers.iter().map(|(_, consumer)| consumer.stats(kind, max_unacked, backlog)).collect();
-        let active = self.dispatcher.active().and_then(|active| self.lane.consumer(active));
-        if let Some(holder) = active.and_then(|active| consumers.iter_mut().find(|consumer| consumer.id == active.key.id && consumer.name == active.name())) {
+        let active = self.dispatcher.active();
+        let place = self.lane.consumers.iter().position(|(index, _)| active.is_some_and(|active| active as usize == index));
+        let active_consumer = place.and_then(|place| consumers.get_mut(place)).map(|holder| {
             holder.unacked_messages = unacked;
             holder.blocked_on_unacked = false;
-        }
+            holder.name.clone()
+        });
         SubscriptionStats {
             name: self.name.clone(),
             kind,
@@ -196,7 +198,7 @@ impl Subscription {
             mark_delete: self.lane.cursor.mark_delete().to_string(),
             read_position: self.lane.cursor.read_position().to_string(),
             acked_ranges: self.lane.cursor.ranges() as u64,
-            active_consumer: active.map(|active| active.name().to_owned()),
+            active_consumer,
             consumers,
             properties: self.persistence.as_ref().map(|persistence| persistence.properties().to_vec()).unwrap_or_default(),
         }

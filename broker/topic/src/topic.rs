@@ -6,6 +6,7 @@ use ledger::{CacheKey, Cursor, LedgerId, ManagedLedger, Position, StoreError};
 use slab::Slab;
 use wire::{ServerError, TopicName};
 
+use crate::access::{Access, EPOCH_PROPERTY};
 use crate::consumer::ConsumerIndex;
 use crate::dispatcher::Step;
 use crate::errand::{Errand, Errands, SubscriptionIndex};
@@ -28,6 +29,7 @@ pub struct Topic {
     pub(crate) cache: CacheKey,
     pub(crate) ledgers: Ledgers,
     pub(crate) producers: Producers,
+    pub(crate) access: Access,
     pub(crate) publishes: Publishes,
     pub(crate) subscriptions: Slab<Subscription>,
     pub(crate) by_name: HashMap<String, SubscriptionIndex>,
@@ -79,6 +81,7 @@ impl Topic {
         now: Now,
     ) -> Topic {
         let released = ledger.first();
+        let access = Access::loaded(ledger.property(EPOCH_PROPERTY));
         let check_at = now.monotonic_ms + settings.retention_check_ms;
         let mut topic = Topic {
             name,
@@ -86,6 +89,7 @@ impl Topic {
             cache,
             ledgers: Ledgers::new(ledger, version, check_at),
             producers: Producers::default(),
+            access,
             publishes: Publishes::default(),
             subscriptions: Slab::new(),
             by_name: HashMap::new(),
@@ -303,6 +307,7 @@ impl Topic {
             self.flush_publishes(turn);
         }
         self.ledgers.advance(&mut self.errands, turn);
+        self.settle_claim(turn);
         self.trim(turn);
     }
 

@@ -45,6 +45,7 @@ impl Topic {
             return;
         }
         self.closing = true;
+        self.refuse_waiting(turn);
         // Without a position they were never stored: their producers send them again, to the next owner.
         self.forget_publishes(turn, false);
         for (to, request) in self.errands.take_last_message() {
