@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ledger::{Position, Retention};
 use topic::faults::Faults;
-use topic::{ConnectionKey, ConsumerKey, ConsumerSlot, SubscriptionKind, Topic, TopicSettings};
+use topic::{ConnectionKey, Deduplication, DEDUPLICATION_CURSOR, ConsumerKey, ConsumerSlot, SubscriptionKind, Topic, TopicSettings};
 
 use super::mirror::{Index, Mirror};
 use super::owner::{Owner, small_settings};
@@ -41,6 +41,10 @@ pub(crate) struct Tally {
     pub(crate) unloads: usize,
     /// Seeks answered.
     pub(crate) seeks: usize,
+    /// Publishes of which the topic said that it has them.
+    pub(crate) duplicates: usize,
+    /// Times a consumer was told that it is the active one.
+    pub(crate) takeovers: usize,
 }
 
 struct Consumer {
@@ -50,6 +54,8 @@ struct Consumer {
     asking: bool,
     permits: i64,
     writable: bool,
+    /// Whether it was told that it is the active one.
+    active: Option<bool>,
 }
 
 /// What a request was for.
@@ -76,11 +82,12 @@ struct Play {
     trail: Option<VecDeque<String>>,
 }
 
-const SUBSCRIPTIONS: [(&str, SubscriptionKind, bool); 4] = [
+const SUBSCRIPTIONS: [(&str, SubscriptionKind, bool); 5] = [
     ("exclusive", SubscriptionKind::Exclusive, true),
     ("shared", SubscriptionKind::Shared, true),
     ("latest", SubscriptionKind::Shared, true),
     ("reader", SubscriptionKind::Exclusive, false),
+    ("failover", SubscriptionKind::Failover, true),
 ];
 
 /// Plays one seed. An error says what did not hold, and what led to it.
@@ -105,6 +112,7 @@ impl Play {
             max_unacked_per_consumer: if rng.bool() { 0 } else { rng.u32(3..30) },
             max_unacked_per_subscription: if rng.bool() { 0 } else { rng.u32(10..60) },
             max_read_entries: rng.usize(1..12),
+            deduplication: Deduplication { enabled: rng.bool(), ..small_settings().deduplication },
             ..small_settings()
         };
         let cache = if rng.u8(..4) == 0 { 0 } else { rng.usize(100..5_000) };
@@ -112,7 +120,7 @@ impl Play {
         owner.confirm_early = script.confirm_early;
         let consumer = |index: usize| {
             let connection = ConnectionKey { worker: 1, slot: index as u32, generation: 0 };
-            let (subscription, ..) = SUBSCRIPTIONS[[0, 0, 1, 1, 1, 2, 2, 3][index]];
+            let (subscription, ..) = SUBSCRIPTIONS[[0, 0, 1, 1, 1, 2, 2, 3, 4, 4, 4][index]];
             Consumer {
                 key: ConsumerKey { connection, id: index as u64 },
                 subscription,
@@ -120,6 +128,7 @@ impl Play {
                 asking: false,
                 permits: 0,
                 writable: true,
+                active: None,
             }
         };
         Play {
@@ -127,7 +136,7 @@ impl Play {
             owner,
             settings,
             producers: (0..3).map(Producer::new).collect(),
-            consumers: (0..8).map(consumer).collect(),
+            consumers: (0..11).map(consumer).collect(),
             mirrors: BTreeMap::new(),
             acknowledged: Acknowledged::new(),
             requests: BTreeMap::new(),
@@ -276,7 +285,7 @@ impl Play {
         for (_, request) in std::mem::take(&mut self.requests) {
             self.uncertain(request);
         }
-        let recorded: Vec<String> = self.owner.world.cursors().map(str::to_owned).collect();
+        let recorded: Vec<String> = self.owner.world.cursors().filter(|name| *name != DEDUPLICATION_CURSOR).map(str::to_owned).collect();
         self.mirrors.retain(|name, _| recorded.iter().any(|recorded| recorded == name));
         for name in recorded {
             let (known, kind, durable) = SUBSCRIPTIONS.into_iter().find(|(known, ..)| *known == name).expect("known");
@@ -291,8 +300,31 @@ impl Play {
         let lost = |at: &Position| !self.owner.world.holds(*at) && !self.owner.world.deleted.contains(&at.ledger);
         match self.acknowledged.keys().find(|at| lost(at)) {
             Some(at) => Err(format!("{at} was acknowledged and is lost")),
+            None if self.settings.deduplication.enabled => self.check_nothing_twice(),
             None => Ok(()),
         }
+    }
+
+    fn check_nothing_twice(&self) -> Result<(), String> {
+        let mut seen = BTreeMap::new();
+        for (at, name, sequence) in self.stored() {
+            if let Some(before) = seen.insert((name.clone(), sequence), at) {
+                return Err(format!("{sequence} of {name} is stored twice, at {before} and {at}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything that is stored: where, by whom, and its sequence id.
+    fn stored(&self) -> impl Iterator<Item = (Position, String, u64)> {
+        let ledgers = self.owner.topic.stats().ledgers.into_iter().map(|(id, ..)| ledger::LedgerId(id));
+        let entries = |id: ledger::LedgerId| {
+            self.owner.world.entries(id).iter().zip(0..).filter_map(move |(bytes, number)| {
+                let peek = wire::payload::peek(bytes).ok()?;
+                Some((Position::new(id.0, number), peek.producer_name.to_owned(), peek.sequence_id))
+            })
+        };
+        ledgers.flat_map(entries)
     }
 }
 

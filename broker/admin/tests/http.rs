@@ -56,6 +56,7 @@ fn settings() -> ServerSettings {
             batch_index_ack: true,
             non_durable_grace_ms: 1000,
             retention_check_ms: 60_000,
+            deduplication: topic::Deduplication::default(),
             auto_subscription: true,
             producer_name_prefix: "standalone-1".into(),
         },

@@ -61,6 +61,7 @@ impl Bench {
             batch_index_ack: true,
             non_durable_grace_ms: 5_000,
             retention_check_ms: 120_000,
+            deduplication: topic::Deduplication::default(),
             auto_subscription: true,
             producer_name_prefix: "bench".to_owned(),
         };
@@ -98,6 +99,8 @@ impl Bench {
             name: None,
             user_provided_name: false,
             epoch: 0,
+            access: topic::AccessMode::Shared,
+            topic_epoch: None,
             initial_subscription: None,
             properties: Vec::new(),
             address: String::new(),

@@ -3,6 +3,7 @@
 use wire::ServerError;
 
 use crate::consumer::Consumer;
+use crate::dedup::DEDUPLICATION_CURSOR;
 use crate::errand::SubscriptionIndex;
 use crate::event::{AttachConsumer, AttachProducer, StartAt};
 use crate::subscription::{Asked, Phase, Waiter};
@@ -59,7 +60,10 @@ impl Topic {
         mode: AccessMode,
     ) {
         let topic_epoch = self.access.epoch_of(mode);
-        let reply = Reply::ProducerReady { request: asked.request, producer, slot, name, last_sequence: -1, topic_epoch };
+        let known = self.dedup.as_mut().map(|dedup| dedup.know(&name, turn.now));
+        self.producers.set_known(slot, known.map(|(known, _)| known));
+        let last_sequence = known.map_or(-1, |(_, last)| last);
+        let reply = Reply::ProducerReady { request: asked.request, producer, slot, name, last_sequence, topic_epoch };
         turn.out.push(Effect::Reply { to: asked.to, reply });
     }
 
@@ -92,6 +96,9 @@ impl Topic {
     fn subscribe(&mut self, turn: &mut Turn<'_>, attach: AttachConsumer) -> Result<(), Refusal> {
         if attach.kind == SubscriptionKind::KeyShared {
             return Err((ServerError::NotAllowedError, format!("{} subscriptions are not supported yet", attach.kind.name())));
+        }
+        if attach.subscription == DEDUPLICATION_CURSOR {
+            return Err((ServerError::NotAllowedError, format!("the name '{DEDUPLICATION_CURSOR}' is the broker's own")));
         }
         let Some(index) = self.by_name.get(&attach.subscription).copied() else {
             if attach.durable && !self.settings.auto_subscription {
@@ -180,7 +187,7 @@ impl Topic {
         if self.is_going_away(turn, asked) {
             return;
         }
-        if self.by_name.contains_key(&subscription) {
+        if subscription == DEDUPLICATION_CURSOR || self.by_name.contains_key(&subscription) {
             let message = format!("subscription '{subscription}' exists already");
             return self.error(turn, asked, ServerError::NotAllowedError, &message);
         }

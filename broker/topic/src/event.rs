@@ -62,10 +62,35 @@ pub struct TopicSettings {
     pub non_durable_grace_ms: u64,
     /// How often consumed ledgers are looked for, in milliseconds (`retentionCheckIntervalInSeconds`).
     pub retention_check_ms: u64,
+    /// Whether and how messages that are sent twice are recognised.
+    pub deduplication: Deduplication,
     /// Whether a durable subscription may be created by a SUBSCRIBE (`allowAutoSubscriptionCreation`).
     pub auto_subscription: bool,
     /// Prefix of generated producer names: `{cluster}-{instance}`.
     pub producer_name_prefix: String,
+}
+
+/// How messages that are sent twice are recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deduplication {
+    /// Whether they are (`brokerDeduplicationEnabled`, or the namespace's policy); settled when a topic is loaded.
+    pub enabled: bool,
+    /// After how many entries the sequence ids are saved (`brokerDeduplicationEntriesInterval`); a load replays as many.
+    pub snapshot_entries: u64,
+    /// After how long they are saved otherwise, in milliseconds (`brokerDeduplicationSnapshotIntervalSeconds`).
+    pub snapshot_ms: u64,
+    /// How many producers' ids are saved (`brokerDeduplicationMaxNumberOfProducers`).
+    pub max_producers: usize,
+    /// After how long without a producer a name is forgotten, in milliseconds
+    /// (`brokerDeduplicationProducerInactivityTimeoutMinutes`).
+    pub forget_after_ms: u64,
+}
+
+impl Default for Deduplication {
+    /// Pulsar's defaults.
+    fn default() -> Deduplication {
+        Deduplication { enabled: false, snapshot_entries: 1_000, snapshot_ms: 120_000, max_producers: 10_000, forget_after_ms: 360 * 60_000 }
+    }
 }
 
 /// A durable cursor as it was loaded.

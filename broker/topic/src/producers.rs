@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use slab::Slab;
 
+use crate::dedup::Known;
 use crate::event::AttachProducer;
 use crate::stats::ProducerStats;
 use crate::{AccessMode, Now, ProducerKey, ProducerSlot};
@@ -16,6 +17,8 @@ pub(crate) struct Producer {
     user_provided_name: bool,
     epoch: u64,
     access: AccessMode,
+    /// Where its sequence ids are kept, if they are.
+    pub(crate) known: Option<Known>,
     /// Publishes not answered.
     pub(crate) pending: u32,
     /// A publish was refused: none is taken until it attaches again, so that no later one overtakes it.
@@ -80,6 +83,7 @@ impl Producers {
             user_provided_name: attach.user_provided_name,
             epoch: attach.epoch,
             access: attach.access,
+            known: None,
             pending: 0,
             refused: false,
             presence: Presence::Attached,
@@ -190,6 +194,18 @@ impl Producers {
         keys
     }
 
+    /// Where the sequence ids of a producer are kept.
+    pub(crate) fn set_known(&mut self, slot: ProducerSlot, known: Option<Known>) {
+        if let Some(producer) = self.slots.get_mut(slot.0 as usize) {
+            producer.known = known;
+        }
+    }
+
+    /// Where the sequence ids of all producers are kept that are attached or have publishes that are not answered.
+    pub(crate) fn known(&self) -> Vec<Known> {
+        self.slots.iter().filter_map(|(_, producer)| producer.known).collect()
+    }
+
     /// Producers that are attached, or closing with publishes that are not answered.
     pub(crate) fn present(&self) -> usize {
         self.slots.iter().filter(|(_, producer)| producer.presence != Presence::Gone).count()
@@ -223,7 +239,6 @@ pub(crate) struct Answered {
 
 impl Producer {
     pub(crate) fn published(&mut self, messages: u32, bytes: usize) {
-        self.pending += 1;
         self.messages_in += u64::from(messages);
         self.bytes_in += bytes as u64;
     }

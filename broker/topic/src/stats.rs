@@ -122,6 +122,10 @@ pub struct TopicStats {
     pub waiting_producers: usize,
     /// Its producers.
     pub producers: Vec<ProducerStats>,
+    /// Whether messages that are sent twice are recognised.
+    pub deduplication: bool,
+    /// The cursor that keeps the sequence ids, which is no subscription.
+    pub deduplication_cursor: Option<Box<SubscriptionStats>>,
     /// Its subscriptions.
     pub subscriptions: Vec<SubscriptionStats>,
 }

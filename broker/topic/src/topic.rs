@@ -8,6 +8,7 @@ use wire::{ServerError, TopicName};
 
 use crate::access::{Access, EPOCH_PROPERTY};
 use crate::consumer::ConsumerIndex;
+use crate::dedup::Dedup;
 use crate::dispatcher::Step;
 use crate::errand::{Errand, Errands, SubscriptionIndex};
 use crate::event::{Ack, ReadOutcome, StoredCursor, TopicSettings, Turn};
@@ -30,6 +31,8 @@ pub struct Topic {
     pub(crate) ledgers: Ledgers,
     pub(crate) producers: Producers,
     pub(crate) access: Access,
+    /// What was published before, if that matters.
+    pub(crate) dedup: Option<Dedup>,
     pub(crate) publishes: Publishes,
     pub(crate) subscriptions: Slab<Subscription>,
     pub(crate) by_name: HashMap<String, SubscriptionIndex>,
@@ -90,6 +93,7 @@ impl Topic {
             ledgers: Ledgers::new(ledger, version, check_at),
             producers: Producers::default(),
             access,
+            dedup: None,
             publishes: Publishes::default(),
             subscriptions: Slab::new(),
             by_name: HashMap::new(),
@@ -378,7 +382,8 @@ impl Topic {
             return Some(self.now.monotonic_ms);
         }
         let subscriptions = self.subscriptions.iter().filter_map(|(_, subscription)| subscription.deadline(&self.settings));
-        subscriptions.chain(self.ledgers.deadline()).min()
+        let dedup = self.dedup.as_ref().and_then(Dedup::deadline);
+        subscriptions.chain(self.ledgers.deadline()).chain(dedup).min()
     }
 
     /// Does what is due.
@@ -388,6 +393,7 @@ impl Topic {
         }
         self.now = turn.now;
         self.ledgers.tick(&self.settings, &mut self.errands, turn);
+        self.tick_sequences(turn);
         let indices: Vec<SubscriptionIndex> = self.subscriptions.iter().map(|(index, _)| index).collect();
         for index in indices {
             self.tick_subscription(turn, index);

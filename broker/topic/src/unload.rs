@@ -91,6 +91,9 @@ impl Topic {
         if self.fenced == Some(Fenced::Lost) {
             return;
         }
+        if self.publishes.is_empty() && self.has_unsaved_sequences() {
+            self.note_sequences();
+        }
         let (subscriptions, mut lent) = self.lend();
         for (_, subscription) in subscriptions.iter_mut().filter(|(_, subscription)| subscription.is_open()) {
             if let Some(persistence) = &mut subscription.persistence {

@@ -37,9 +37,12 @@ fn every_promise_holds_for_every_seed() {
         total.crashes += tally.crashes;
         total.unloads += tally.unloads;
         total.seeks += tally.seeks;
+        total.duplicates += tally.duplicates;
+        total.takeovers += tally.takeovers;
     }
     eprintln!("{total:?}");
     let enough = total.acknowledged > 1_000 && total.redelivered > 1_000 && total.crashes > 100 && total.unloads > 100 && total.seeks > 100;
+    let enough = enough && total.duplicates > 100 && total.takeovers > 100;
     assert!(enough, "a simulation in which nothing happens proves nothing: {total:?}");
 }
 

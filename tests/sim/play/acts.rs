@@ -81,7 +81,7 @@ impl Play {
             durable,
             start: Some(start),
             name: format!("c{index}"),
-            priority: i32::from(index == 3),
+            priority: i32::from(index == 3 || index == 10),
             epoch: None,
             properties: Vec::new(),
             address: String::new(),
