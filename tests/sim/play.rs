@@ -290,7 +290,7 @@ impl Play {
         for name in recorded {
             let (known, kind, durable) = SUBSCRIPTIONS.into_iter().find(|(known, ..)| *known == name).expect("known");
             // Its creation was never answered: nothing is promised but what comes from now on.
-            let floor = self.acknowledged.last_key_value().map_or(Position::EARLIEST, |(at, _)| at.following());
+            let floor = self.end();
             self.mirrors.entry(known).or_insert_with(|| Mirror::new(kind, durable, floor));
         }
         self.check_nothing_lost()
@@ -303,6 +303,14 @@ impl Play {
             None if self.settings.deduplication.enabled => self.check_nothing_twice(),
             None => Ok(()),
         }
+    }
+
+    /// Where the next entry lands: what is stored and was never acknowledged counts, as its producer may be told so later.
+    fn end(&self) -> Position {
+        let last = self.owner.topic.stats().last_confirmed;
+        let (ledger, entry) = last.split_once(':').expect("ledger:entry");
+        let stored = Position::new(ledger.parse().expect("a number"), entry.parse().expect("a number"));
+        self.acknowledged.last_key_value().map_or(stored, |(at, _)| stored.max(*at)).following()
     }
 
     fn check_nothing_twice(&self) -> Result<(), String> {

@@ -87,8 +87,23 @@ impl Worker {
                 self.tell_success(to, request);
             }
             Reply::Error { request, error, message } => self.failed(to, request, error, &message),
-            Reply::ProducerReady { request, producer, slot, name, last_sequence } => {
-                self.producer_ready(from, producer, slot, request, name, last_sequence);
+            Reply::ProducerReady { request, producer, slot, name, last_sequence, topic_epoch } => {
+                let success = proto::CommandProducerSuccess {
+                    request_id: request,
+                    producer_name: name,
+                    last_sequence_id: Some(last_sequence),
+                    schema_version: Some(Default::default()),
+                    topic_epoch,
+                    producer_ready: Some(true),
+                };
+                self.producer_ready(from, producer, slot, success);
+            }
+            Reply::ProducerWaiting { request, producer, name } => self.producer_waiting(from, producer, request, name),
+            Reply::ActiveChange { consumer, active } => {
+                let attached = self.connections.get_mut(to.slot, to.generation).is_some_and(|c| c.consumers.get(&consumer.id).is_some_and(|r| r.attached().is_some()));
+                if attached {
+                    self.tell(to, &proto::CommandActiveConsumerChange { consumer_id: consumer.id, is_active: Some(active) }.into());
+                }
             }
             Reply::ConsumerReady { request, consumer, slot } => self.consumer_ready(from, consumer, slot, request),
             Reply::CloseProducer { producer } => {
@@ -116,7 +131,7 @@ impl Worker {
         }
     }
 
-    fn producer_ready(&mut self, from: TopicRef, producer: topic::ProducerKey, slot: topic::ProducerSlot, request: u64, name: String, last_sequence: i64) {
+    fn producer_ready(&mut self, from: TopicRef, producer: topic::ProducerKey, slot: topic::ProducerSlot, success: proto::CommandProducerSuccess) {
         let key = producer.connection;
         let detach = |request| Letter::ToTopic { topic: from, event: TopicEvent::DetachProducer { key: producer, request } };
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else {
@@ -128,15 +143,28 @@ impl Worker {
             connection.forget_producer(producer.id);
             return self.send(from.worker, detach(Some(closing)));
         }
-        let success = proto::CommandProducerSuccess {
+        self.tell(key, &success.into());
+    }
+
+    /// The client is told at once, so that it does not give up; the same request is answered again when the producer may begin.
+    fn producer_waiting(&mut self, from: TopicRef, producer: topic::ProducerKey, request: u64, name: String) {
+        let key = producer.connection;
+        let detach = |request| Letter::ToTopic { topic: from, event: TopicEvent::DetachProducer { key: producer, request } };
+        let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return self.send(from.worker, detach(None)) };
+        let Some(route) = connection.producers.get_mut(&producer.id) else { return self.send(from.worker, detach(None)) };
+        if let Some(closing) = route.wait(from) {
+            connection.forget_producer(producer.id);
+            return self.send(from.worker, detach(Some(closing)));
+        }
+        let waiting = proto::CommandProducerSuccess {
             request_id: request,
             producer_name: name,
-            last_sequence_id: Some(last_sequence),
+            last_sequence_id: Some(-1),
             schema_version: Some(Default::default()),
-            producer_ready: Some(true),
-            ..Default::default()
+            topic_epoch: None,
+            producer_ready: Some(false),
         };
-        self.tell(key, &success.into());
+        self.tell(key, &waiting.into());
     }
 
     fn consumer_ready(&mut self, from: TopicRef, consumer: topic::ConsumerKey, slot: topic::ConsumerSlot, request: u64) {

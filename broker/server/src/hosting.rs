@@ -55,8 +55,13 @@ impl Worker {
         let request = LoadRequest { name, create };
         let (shared, worker) = (self.shared.clone(), self.index);
         self.shared.control.run(move || {
+            let changes = shared.policy_changes.load(Ordering::Acquire);
+            let namespace = request.name.namespace();
             let outcome = Box::new(crate::loader::load(&*shared.metadata, &*shared.store, &shared.settings, &request));
             shared.post(worker, Letter::Loaded { name: request.name, outcome });
+            if shared.policy_changes.load(Ordering::Acquire) != changes {
+                crate::policies::apply(&shared, namespace);
+            }
         });
     }
 
@@ -90,7 +95,10 @@ impl Worker {
         let cache = self.cache.open();
         let now = self.now;
         let worker = self.index;
-        let topic = Topic::new(name.clone(), loaded.ledger, loaded.version, loaded.cursors, loaded.settings, cache, now);
+        let mut topic = Topic::new(name.clone(), loaded.ledger, loaded.version, loaded.cursors, loaded.settings, cache, now);
+        if let Some(sequences) = loaded.sequences {
+            topic.deduplicate(&mut Turn { now, cache: &mut self.cache, out: &mut self.effects }, sequences);
+        }
         let mut hosted = Some(topic);
         let (slot, generation) = self.topics.insert_with(|slot, generation| Hosted {
             topic: hosted.take().unwrap_or_else(|| unreachable!("a slot is filled once")),

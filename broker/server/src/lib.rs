@@ -23,6 +23,7 @@ mod metrics;
 mod orphans;
 mod out_buffer;
 mod placement;
+mod policies;
 mod removal;
 mod route;
 mod session;

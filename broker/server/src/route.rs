@@ -19,6 +19,11 @@ pub(crate) enum Stage<S> {
         request: u64,
         close: Option<u64>,
     },
+    /// Attached in order to wait for a place: commands go nowhere yet, but the topic knows of it.
+    Waiting {
+        request: u64,
+        topic: TopicRef,
+    },
     Attached {
         topic: TopicRef,
         slot: S,
@@ -34,8 +39,25 @@ impl<S: Copy> Route<S> {
     pub(crate) fn attached(&self) -> Option<(TopicRef, S)> {
         match self.stage {
             Stage::Attached { topic, slot } => Some((topic, slot)),
+            Stage::Attaching { .. } | Stage::Waiting { .. } => None,
+        }
+    }
+
+    /// The topic that has to be told when it goes.
+    pub(crate) fn topic(&self) -> Option<TopicRef> {
+        match self.stage {
+            Stage::Attached { topic, .. } | Stage::Waiting { topic, .. } => Some(topic),
             Stage::Attaching { .. } => None,
         }
+    }
+
+    /// The topic has it wait. Returns the request to close it, if one came in meanwhile.
+    pub(crate) fn wait(&mut self, topic: TopicRef) -> Option<u64> {
+        if let Stage::Attaching { request, close } = self.stage {
+            self.stage = Stage::Waiting { request, topic };
+            return close;
+        }
+        None
     }
 
     /// Notes that the client wants it closed although it is not attached yet; false if it is.
@@ -45,7 +67,7 @@ impl<S: Copy> Route<S> {
                 *close = Some(closing);
                 true
             }
-            Stage::Attached { .. } => false,
+            Stage::Attached { .. } | Stage::Waiting { .. } => false,
         }
     }
 
@@ -53,7 +75,7 @@ impl<S: Copy> Route<S> {
     pub(crate) fn attach(&mut self, topic: TopicRef, slot: S) -> Option<u64> {
         let close = match self.stage {
             Stage::Attaching { close, .. } => close,
-            Stage::Attached { .. } => None,
+            Stage::Attached { .. } | Stage::Waiting { .. } => None,
         };
         self.stage = Stage::Attached { topic, slot };
         close
@@ -64,6 +86,7 @@ impl<S: Copy> Route<S> {
 pub(crate) fn give_up<S>(routes: &mut IdMap<Route<S>>, request: u64) -> Option<Option<u64>> {
     let (id, close) = routes.iter().find_map(|(id, route)| match route.stage {
         Stage::Attaching { request: waiting, close } if waiting == request => Some((*id, close)),
+        Stage::Waiting { request: waiting, .. } if waiting == request => Some((*id, None)),
         _ => None,
     })?;
     routes.remove(&id);

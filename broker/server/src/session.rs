@@ -3,10 +3,10 @@
 use bytes::{Bytes, BytesMut};
 use ledger::{AckSet, Position};
 use topic::{
-    Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, Publish, SeekTo, StartAt, SubscriptionKind,
+    AccessMode, Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, Publish, SeekTo, StartAt, SubscriptionKind,
 };
 use wire::proto::{self, InitialPosition, SubscriptionType};
-use wire::{AckType, Command, Frame, MessageId, NO_REQUEST, ServerError, TopicName};
+use wire::{AckType, Command, Frame, MessageId, NO_REQUEST, ProducerAccessMode, ServerError, TopicName};
 
 use crate::clock::wall_ms;
 use crate::connection::Connection;
@@ -190,7 +190,8 @@ impl Worker {
             Err((error, message)) => return self.tell_error(key, request, error, &message),
         };
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
-        if matches!(connection.producers.get(&command.producer_id), Some(Route { stage: Stage::Attaching { .. }, .. })) {
+        let mode = access(command.producer_access_mode());
+        if matches!(connection.producers.get(&command.producer_id), Some(Route { stage: Stage::Attaching { .. } | Stage::Waiting { .. }, .. })) {
             return self.tell_error(key, request, ServerError::ServiceNotReady, "this producer is being created already");
         }
         let attach = AttachProducer {
@@ -198,6 +199,8 @@ impl Worker {
             request,
             user_provided_name: command.user_provided_producer_name(),
             epoch: command.epoch(),
+            access: mode,
+            topic_epoch: command.topic_epoch,
             initial_subscription: command.initial_subscription_name,
             name: command.producer_name.filter(|n| !n.is_empty()),
             properties: properties(command.metadata),
@@ -247,8 +250,8 @@ impl Worker {
         if connection.producers.get_mut(&id).is_some_and(|route| route.close_when_attached(request)) {
             return;
         }
-        match connection.forget_producer(id).and_then(|route| route.attached()) {
-            Some((topic, _)) => {
+        match connection.forget_producer(id).and_then(|route| route.topic()) {
+            Some(topic) => {
                 let event = TopicEvent::DetachProducer { key: ProducerKey { connection: key, id }, request: Some(request) };
                 self.send(topic.worker, Letter::ToTopic { topic, event });
             }
@@ -364,6 +367,15 @@ fn kind(sub_type: SubscriptionType) -> SubscriptionKind {
         SubscriptionType::Shared => SubscriptionKind::Shared,
         SubscriptionType::Failover => SubscriptionKind::Failover,
         SubscriptionType::KeyShared => SubscriptionKind::KeyShared,
+    }
+}
+
+fn access(mode: ProducerAccessMode) -> AccessMode {
+    match mode {
+        ProducerAccessMode::Shared => AccessMode::Shared,
+        ProducerAccessMode::Exclusive => AccessMode::Exclusive,
+        ProducerAccessMode::WaitForExclusive => AccessMode::WaitForExclusive,
+        ProducerAccessMode::ExclusiveWithFencing => AccessMode::ExclusiveWithFencing,
     }
 }
 

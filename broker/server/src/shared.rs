@@ -4,7 +4,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 
 use dashmap::DashMap;
 use ledger::LedgerStore;
@@ -41,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) directory: DashMap<TopicName, TopicRef>,
     /// Set when a drain begins: nothing is loaded any more.
     pub(crate) draining: AtomicBool,
+    /// Counts changes of namespace policies, so that a load notices one that came while it was reading.
+    pub(crate) policy_changes: AtomicU64,
 }
 
 impl Shared {

@@ -174,6 +174,12 @@ impl Topic {
         self.save_sequences_if_due(turn);
     }
 
+    /// Whether messages that are sent twice are recognised.
+    #[must_use]
+    pub fn deduplicates(&self) -> bool {
+        self.dedup.is_some()
+    }
+
     /// Saves the sequence ids if enough entries were stored since they were.
     pub(crate) fn save_sequences_if_due(&mut self, turn: &mut Turn<'_>) {
         if self.dedup.as_ref().is_some_and(|dedup| dedup.unsaved >= self.settings.deduplication.snapshot_entries.max(1)) {

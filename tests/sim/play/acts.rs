@@ -68,7 +68,7 @@ impl Play {
                 let at = self.some_position();
                 (StartAt::At(at), Some(at))
             }
-            (_, false, "latest") => (StartAt::Latest, self.acknowledged.last_key_value().map(|(at, _)| at.following())),
+            (_, false, "latest") => (StartAt::Latest, Some(self.end())),
             _ => (StartAt::Earliest, None),
         };
         let request = self.request(Request::Consumer(index, floor));

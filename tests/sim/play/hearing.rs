@@ -180,8 +180,7 @@ impl Play {
     }
 
     fn bounded(&self, floor: Position) -> Position {
-        let end = self.acknowledged.last_key_value().map_or(floor, |(at, _)| at.following());
-        floor.min(end).max(first(&self.owner.topic))
+        floor.min(self.end()).max(first(&self.owner.topic))
     }
 
     pub(super) fn gone(&mut self, index: Index) {
