@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ledger::{Position, Retention};
 use topic::faults::Faults;
-use topic::{ConnectionKey, Deduplication, DEDUPLICATION_CURSOR, ConsumerKey, ConsumerSlot, SubscriptionKind, Topic, TopicSettings};
+use topic::{ConnectionKey, ConsumerKey, ConsumerSlot, DEDUPLICATION_CURSOR, Deduplication, SubscriptionKind, Topic, TopicSettings};
 
 use super::mirror::{Index, Mirror};
 use super::owner::{Owner, small_settings};

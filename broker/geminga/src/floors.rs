@@ -11,7 +11,7 @@ use ledger::{LedgerLimits, Retention};
 use metadata::EmbeddedOptions;
 use metadata::clusters::Cluster;
 use server::{Listen, ServerSettings};
-use topic::TopicSettings;
+use topic::{Deduplication, TopicSettings};
 
 use crate::config::listeners::{AdvertisedListener, Endpoint, Scheme};
 use crate::config::topics::AutoTopicType;
@@ -91,6 +91,13 @@ fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
         batch_index_ack: topics.batch_index_acks,
         non_durable_grace_ms: millis(NON_DURABLE_GRACE),
         retention_check_ms: topics.retention_check.map_or(NEVER_MS, millis),
+        deduplication: Deduplication {
+            enabled: config.deduplication.enabled,
+            snapshot_entries: u64::from(config.deduplication.snapshot_entries.get()),
+            snapshot_ms: millis(config.deduplication.snapshot_interval),
+            max_producers: config.deduplication.max_producers.get() as usize,
+            forget_after_ms: millis(config.deduplication.inactivity),
+        },
         auto_subscription: topics.auto_subscription,
         // The epoch counts the starts on the data directory, so a name is never made twice.
         producer_name_prefix: format!("{}-{}", config.network.cluster_name, data.epoch),

@@ -78,8 +78,8 @@ impl Access {
     }
 
     /// Producers that wait to have the topic to themselves.
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting.len()
+    pub(crate) fn waiting(&self) -> u32 {
+        u32::try_from(self.waiting.len()).unwrap_or(u32::MAX)
     }
 
     /// The epoch of a producer that has just been let in, if it has the topic to itself.
@@ -98,7 +98,9 @@ impl Access {
                 Verdict::Refuse(ServerError::ProducerBusy, "a producer has, or waits to have, the topic to itself")
             }
             AccessMode::Shared => Verdict::Admit,
-            AccessMode::Exclusive if taken || !self.waiting.is_empty() => fenced("another producer has, or waits to have, the topic to itself"),
+            AccessMode::Exclusive if taken || !self.waiting.is_empty() => {
+                fenced("another producer has, or waits to have, the topic to itself")
+            }
             AccessMode::Exclusive if attached => fenced("other producers are attached"),
             AccessMode::WaitForExclusive if taken || attached || !self.waiting.is_empty() => Verdict::Wait,
             AccessMode::Exclusive | AccessMode::WaitForExclusive | AccessMode::ExclusiveWithFencing => Verdict::Claim,
@@ -144,6 +146,8 @@ impl Topic {
             Verdict::Wait => {
                 let name = self.producers.name_for(&attach, &self.settings.producer_name_prefix);
                 attach.name = Some(name.clone());
+                // Whoever it waits for has had the topic since.
+                attach.topic_epoch = None;
                 let reply = Reply::ProducerWaiting { request: asked.request, producer: attach.key, name };
                 self.access.waiting.push_back(attach);
                 turn.out.push(Effect::Reply { to: asked.to, reply });

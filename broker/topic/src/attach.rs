@@ -8,7 +8,9 @@ use crate::errand::SubscriptionIndex;
 use crate::event::{AttachConsumer, AttachProducer, StartAt};
 use crate::subscription::{Asked, Phase, Waiter};
 use crate::topic::Seat;
-use crate::{AccessMode, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, ProducerSlot, Reply, SubscriptionKind, Topic, Turn};
+use crate::{
+    AccessMode, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, ProducerSlot, Reply, SubscriptionKind, Topic, Turn,
+};
 
 /// An answer that is an error.
 type Refusal = (ServerError, String);

@@ -74,7 +74,11 @@ impl Topic {
             waiting_producers: self.access.waiting(),
             producers: self.producers.stats(),
             deduplication: self.dedup.is_some(),
-            deduplication_cursor: self.by_name.get(DEDUPLICATION_CURSOR).and_then(|index| self.subscriptions.get(*index)).map(|cursor| Box::new(stats(cursor))),
+            deduplication_cursor: self
+                .by_name
+                .get(DEDUPLICATION_CURSOR)
+                .and_then(|index| self.subscriptions.get(*index))
+                .map(|cursor| Box::new(stats(cursor))),
             subscriptions: self.subscriptions.iter().map(|(_, s)| s).filter(|s| s.name != DEDUPLICATION_CURSOR).map(stats).collect(),
         }
     }

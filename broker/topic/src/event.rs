@@ -89,7 +89,13 @@ pub struct Deduplication {
 impl Default for Deduplication {
     /// Pulsar's defaults.
     fn default() -> Deduplication {
-        Deduplication { enabled: false, snapshot_entries: 1_000, snapshot_ms: 120_000, max_producers: 10_000, forget_after_ms: 360 * 60_000 }
+        Deduplication {
+            enabled: false,
+            snapshot_entries: 1_000,
+            snapshot_ms: 120_000,
+            max_producers: 10_000,
+            forget_after_ms: 360 * 60_000,
+        }
     }
 }
 

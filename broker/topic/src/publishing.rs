@@ -74,7 +74,7 @@ impl Topic {
             && !is_unfinished(&waiting.bytes)
         {
             waiting.known = Some(known);
-            waiting.duplicate = !dedup.is_new(known, sequence, highest_sequence);
+            waiting.duplicate = !dedup.is_new(known, sequence, highest_sequence) && !self.faults.duplicates_are_new;
         }
         producer.pending += 1;
         if waiting.duplicate {
@@ -132,7 +132,9 @@ impl Topic {
     pub(crate) fn flush_publishes(&mut self, turn: &mut Turn<'_>) {
         let mut last = self.publishes.assigned.checked_sub(1).and_then(|last| self.publishes.waiting.get(last)).map(|last| last.at);
         while let Some(waiting) = self.publishes.waiting.get_mut(self.publishes.assigned) {
-            if waiting.duplicate && let Some(last) = last {
+            if waiting.duplicate
+                && let Some(last) = last
+            {
                 waiting.at = last;
                 self.publishes.assigned += 1;
                 continue;

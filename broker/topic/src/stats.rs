@@ -119,7 +119,7 @@ pub struct TopicStats {
     /// The ledgers: id, entries, bytes.
     pub ledgers: Vec<(i64, u64, u64)>,
     /// Producers that wait to have the topic to themselves.
-    pub waiting_producers: usize,
+    pub waiting_producers: u32,
     /// Its producers.
     pub producers: Vec<ProducerStats>,
     /// Whether messages that are sent twice are recognised.

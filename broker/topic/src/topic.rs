@@ -424,7 +424,8 @@ impl Topic {
         }
         self.with_persistence(index, |persistence, cursor, lent| persistence.poll(cursor, lent, turn));
         let (subscriptions, lent) = self.lend();
-        let ready = subscriptions.get_mut(index).is_some_and(|subscription| subscription.dispatcher.tick(&mut subscription.lane, &lent, turn));
+        let ready =
+            subscriptions.get_mut(index).is_some_and(|subscription| subscription.dispatcher.tick(&mut subscription.lane, &lent, turn));
         if reading || ready {
             self.dispatch(turn, index);
         }

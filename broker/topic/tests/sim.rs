@@ -68,6 +68,20 @@ fn a_redelivery_count_that_is_not_raised_on_close_is_noticed() {
 }
 
 #[test]
+fn a_takeover_that_does_not_go_back_to_what_was_not_acked_is_noticed() {
+    let faults = Faults { takeover_without_rewind: true, ..Faults::default() };
+    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 50).expect("noticed");
+    assert!(violation.contains("left out") || violation.contains("never came") || violation.contains("do not come"), "{violation}");
+}
+
+#[test]
+fn a_message_that_is_stored_twice_is_noticed() {
+    let faults = Faults { duplicates_are_new: true, ..Faults::default() };
+    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 50).expect("noticed");
+    assert!(violation.contains("is stored twice"), "{violation}");
+}
+
+#[test]
 fn a_receipt_before_the_entry_is_durable_is_noticed() {
     let violation = first_violation(Script { confirm_early: true, steps: STEPS, ..Script::default() }, 50).expect("noticed");
     assert!(violation.contains("lost") || violation.contains("missing"), "{violation}");

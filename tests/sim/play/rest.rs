@@ -46,7 +46,8 @@ impl Play {
 
     /// At rest exactly one consumer is the active one, and no other goes before it.
     fn check_failover(&self) -> Result<(), String> {
-        let attached = || self.consumers.iter().enumerate().filter(|(_, consumer)| consumer.subscription == "failover" && consumer.slot.is_some());
+        let attached =
+            || self.consumers.iter().enumerate().filter(|(_, consumer)| consumer.subscription == "failover" && consumer.slot.is_some());
         if attached().next().is_none() {
             return Ok(());
         }

@@ -265,13 +265,8 @@ static GROUPS: &[(&str, &[Later])] = &[
         ],
     ),
     (
-        "Deduplication, transactions and compaction",
+        "Transactions and compaction",
         &[
-            not_yet("brokerDeduplicationEnabled", FLAG, "false"),
-            not_yet("brokerDeduplicationMaxNumberOfProducers", POSITIVE, "10000"),
-            not_yet("brokerDeduplicationEntriesInterval", POSITIVE, "1000"),
-            not_yet("brokerDeduplicationSnapshotIntervalSeconds", SECONDS, "120"),
-            not_yet("brokerDeduplicationProducerInactivityTimeoutMinutes", MINUTES, "360"),
             not_yet("transactionCoordinatorEnabled", FLAG, "false"),
             not_yet("brokerServiceCompactionThresholdInBytes", COUNT, "0"),
             not_yet("brokerServiceCompactionMonitorIntervalInSeconds", SECONDS, "60"),

@@ -36,7 +36,7 @@ pub use network::Network;
 pub use problem::{ConfigError, Problem};
 pub use sources::{Origin, Sources};
 pub use storage::{Ledgers, Storage};
-pub use topics::{Dispatch, Topics};
+pub use topics::{Deduplication, Dispatch, Topics};
 pub use upkeep::Upkeep;
 
 use sources::Choice;
@@ -55,6 +55,8 @@ pub struct Config {
     pub topics: Topics,
     /// How fast and how far messages run ahead of acknowledgements.
     pub dispatch: Dispatch,
+    /// How messages that are sent twice are recognised.
+    pub deduplication: Deduplication,
     /// The data directory and the log.
     pub storage: Storage,
     /// Ledgers and cursors.
@@ -68,7 +70,7 @@ pub struct Config {
 /// Says of each section in turn what is the same for all of them.
 macro_rules! each_section {
     ($callback:ident) => {
-        $callback!(network: Network, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, storage: Storage, ledgers: Ledgers, memory: Memory, upkeep: Upkeep)
+        $callback!(network: Network, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, deduplication: Deduplication, storage: Storage, ledgers: Ledgers, memory: Memory, upkeep: Upkeep)
     };
 }
 

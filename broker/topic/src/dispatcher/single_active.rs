@@ -83,8 +83,10 @@ impl SingleActive {
         self.takeover_at = None;
         if self.serving != self.active {
             self.serving = self.active;
-            lane.reads.forget();
-            lane.cursor.rewind(lent.ledger);
+            if !lent.faults.takeover_without_rewind {
+                lane.reads.forget();
+                lane.cursor.rewind(lent.ledger);
+            }
         }
         let active = self.active;
         tell(lane, turn, false, |consumer, told| told != Some(false) && Some(consumer) != active);

@@ -3,8 +3,8 @@
 use bytes::{Bytes, BytesMut};
 use ledger::{AckSet, Position};
 use topic::{
-    AccessMode, Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, ProducerSlot, Publish,
-    Reply, StartAt, SubscriptionKind,
+    AccessMode, Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, ProducerSlot,
+    Publish, Reply, StartAt, SubscriptionKind,
 };
 use wire::proto::MessageMetadata;
 

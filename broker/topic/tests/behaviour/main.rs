@@ -6,9 +6,12 @@ extern crate geminga_topic as topic;
 #[allow(dead_code, reason = "shared with the simulation")]
 mod sim;
 
+mod access;
 mod client;
 mod cursors;
+mod deduplication;
 mod exclusive;
+mod failover;
 mod ledgers;
 mod producers;
 mod seeking;
