@@ -2,13 +2,17 @@
 
 mod admin;
 mod command_line;
+mod deduplication;
 mod durability;
 mod endpoints;
 mod exclusive;
+mod failover;
 mod hostile;
+mod house;
 mod last_message_id;
 mod many_topics;
 mod produce_consume;
+mod producer_access;
 mod readers;
 mod receipts;
 mod redelivery;

@@ -1,8 +1,8 @@
 //! Which topics there are, as the metadata tree tells it. Blocking: for control threads.
 
 use ledger::{Cursor, LedgerId, LedgerList, ManagedLedger};
-use metadata::paths::{Domain, NamespacePath, TopicPath};
 use metadata::partitioned::{self, PartitionedError, PartitionedTopic};
+use metadata::paths::{Domain, NamespacePath, TopicPath};
 use metadata::{Expected, MetadataError, MetadataStore, Rejected, Transaction, topics};
 use topic::Change;
 use wire::{NamespaceName, TopicName};
@@ -20,6 +20,35 @@ pub(crate) fn managed_ledger(name: &TopicName) -> String {
 
 pub(crate) fn cursor(name: &TopicName, subscription: &str) -> String {
     namespace_path(&name.namespace()).topic(Domain::Persistent, name.local()).cursor(subscription)
+}
+
+/// Whether the tree can hold a topic of this name.
+pub(crate) fn check_topic(name: &TopicName) -> Result<(), String> {
+    let path = managed_ledger(name);
+    // Its partitions' names, and those of its cursors, are longer.
+    let longest = metadata::MAX_PATH / 2;
+    if path.len() > longest {
+        return Err(format!("the topic's name is too long: as a path it has {} bytes, the limit is {longest}", path.len()));
+    }
+    Ok(())
+}
+
+/// Whether the tree can hold a cursor of this name. One that it cannot hold must not get as far as the topic, which would
+/// take the refusal for the word of another owner.
+pub(crate) fn check_subscription(name: &TopicName, subscription: &str) -> Result<(), String> {
+    subscription.parse::<wire::SubscriptionName>().map_err(|e| e.to_string())?;
+    if matches!(subscription, "." | "..") {
+        return Err(format!("{subscription:?} cannot be the name of a subscription"));
+    }
+    let path = cursor(name, subscription);
+    if path.len() > metadata::MAX_PATH {
+        return Err(format!(
+            "the subscription's name is too long: as a path it has {} bytes, the limit is {}",
+            path.len(),
+            metadata::MAX_PATH
+        ));
+    }
+    Ok(())
 }
 
 fn path<'a>(namespace: &'a NamespaceName, name: &'a TopicName) -> TopicPath<'a> {
@@ -57,13 +86,13 @@ pub(crate) fn topics(metadata: &dyn MetadataStore, namespace: &NamespaceName) ->
 /// Base names of the persistent partitioned topics of a namespace, sorted.
 pub(crate) fn partitioned_topics(metadata: &dyn MetadataStore, namespace: &NamespaceName) -> Result<Vec<TopicName>, TopicError> {
     require_namespace(metadata, namespace)?;
-    let names = partitioned::list(metadata, namespace_path(namespace), Domain::Persistent).map_err(|e| TopicError::Storage(e.to_string()))?;
+    let names =
+        partitioned::list(metadata, namespace_path(namespace), Domain::Persistent).map_err(|e| TopicError::Storage(e.to_string()))?;
     Ok(named(namespace, names))
 }
 
 fn named(namespace: &NamespaceName, locals: Vec<String>) -> Vec<TopicName> {
-    let mut topics: Vec<_> =
-        locals.iter().filter_map(|local| TopicName::new(wire::Domain::Persistent, namespace, local).ok()).collect();
+    let mut topics: Vec<_> = locals.iter().filter_map(|local| TopicName::new(wire::Domain::Persistent, namespace, local).ok()).collect();
     topics.sort();
     topics
 }
@@ -113,7 +142,9 @@ pub(crate) fn create_topic(metadata: &dyn MetadataStore, name: &TopicName, prope
         match name.partition_index() {
             None => return Err(TopicError::Exists(name.clone())),
             Some(index) if index >= count => {
-                return Err(TopicError::NotAllowed(format!("{base} has {count} partitions: raise their number instead of creating {name}")));
+                return Err(TopicError::NotAllowed(format!(
+                    "{base} has {count} partitions: raise their number instead of creating {name}"
+                )));
             }
             Some(_) => {}
         }
@@ -184,11 +215,17 @@ pub(crate) fn forget_partitioned(metadata: &dyn MetadataStore, name: &TopicName)
     }
 }
 
-/// Removes a topic's record and its cursors, in one transaction; returns the ledgers that belonged to it.
+/// Durable subscriptions of a topic, loaded or not.
+pub(crate) fn subscriptions(metadata: &dyn MetadataStore, name: &TopicName) -> Result<usize, MetadataError> {
+    Ok(metadata.children(&managed_ledger(name))?.len())
+}
+
+/// Removes a topic's record and its cursors, in one transaction; returns the ledgers that belonged to it. A record that
+/// cannot be read does not keep a topic alive: its ledgers are found as orphans at the next start.
 pub(crate) fn forget_topic(metadata: &dyn MetadataStore, name: &TopicName) -> Result<Vec<LedgerId>, TopicError> {
     let path = managed_ledger(name);
     let Some(stored) = metadata.get(&path)? else { return Err(TopicError::NotFound(name.clone())) };
-    let list = ManagedLedger::decode_list(&stored.value).map_err(TopicError::Storage)?;
+    let list = ManagedLedger::decode_list(&stored.value).unwrap_or_default();
     let mut ledgers: Vec<_> = list.ledgers.iter().map(|l| l.id).collect();
     let mut transaction = Transaction::new();
     for cursor in metadata.children(&path)? {
@@ -203,17 +240,19 @@ pub(crate) fn forget_topic(metadata: &dyn MetadataStore, name: &TopicName) -> Re
     Ok(ledgers)
 }
 
-/// A topic's change as a transaction; its first outcome is the new version.
+/// A topic's change as a transaction; its last outcome is the new version.
 pub(crate) fn transaction(name: &TopicName, change: Change) -> Transaction {
     match change {
         Change::Ledgers { bytes, expected } => Transaction::new().put(managed_ledger(name), bytes, Expected::Version(expected)),
-        // The parent must be there: a topic that was deleted meanwhile must not come back as the parent of a cursor.
+        // The parent must be there, and a put would make it: a topic that was deleted meanwhile must not come back as the parent of a cursor.
         Change::CreateCursor { subscription, bytes } => {
-            Transaction::new().put(cursor(name, &subscription), bytes, Expected::Absent).check(managed_ledger(name), Expected::Any)
+            Transaction::new().check(managed_ledger(name), Expected::Any).put(cursor(name, &subscription), bytes, Expected::Absent)
         }
         Change::Cursor { subscription, bytes, expected } => {
             Transaction::new().put(cursor(name, &subscription), bytes, Expected::Version(expected))
         }
-        Change::DeleteCursor { subscription, expected } => Transaction::new().delete(cursor(name, &subscription), Expected::Version(expected)),
+        Change::DeleteCursor { subscription, expected } => {
+            Transaction::new().delete(cursor(name, &subscription), Expected::Version(expected))
+        }
     }
 }

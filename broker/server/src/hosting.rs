@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use ledger::{CacheKey, ReadRange, StoreError, StoreHealth};
+use ledger::{CacheKey, ReadRange, StoreError};
 use topic::{Change, Effect, ReadOutcome, Reply, Topic, Turn};
 use wire::{ServerError, TopicName};
 
@@ -21,6 +21,8 @@ pub(crate) struct Hosted {
     /// Told when the topic has let go of everything.
     pub(crate) leaving: Vec<Box<dyn FnOnce() + Send>>,
     unloading: bool,
+    /// Its name stays taken when it has let go, until it is deleted.
+    pub(crate) deleting: bool,
 }
 
 /// What a name stands for on this worker.
@@ -31,6 +33,8 @@ pub(crate) enum Named {
     Loaded(TopicRef),
     /// Letting go; these want it loaded again afterwards.
     Unloading(TopicRef, Vec<Opener>),
+    /// Not loaded and being deleted; these are heard when that has ended.
+    Deleting(Vec<Opener>),
 }
 
 impl Worker {
@@ -42,9 +46,9 @@ impl Worker {
         match self.names.get_mut(&name) {
             Some(Named::Loaded(topic)) => {
                 let topic = *topic;
-                self.attach(topic, opener);
+                self.attach(&name, topic, opener);
             }
-            Some(Named::Loading(waiting) | Named::Unloading(_, waiting)) => waiting.push(opener),
+            Some(Named::Loading(waiting) | Named::Unloading(_, waiting) | Named::Deleting(waiting)) => waiting.push(opener),
             None => self.load(name, vec![opener]),
         }
     }
@@ -54,11 +58,14 @@ impl Worker {
         self.names.insert(name.clone(), Named::Loading(waiting));
         let request = LoadRequest { name, create };
         let (shared, worker) = (self.shared.clone(), self.index);
-        self.shared.control.run(move || {
+        self.shared.control.load(move || {
             let changes = shared.policy_changes.load(Ordering::Acquire);
             let namespace = request.name.namespace();
-            let outcome = Box::new(crate::loader::load(&*shared.metadata, &*shared.store, &shared.settings, &request));
-            shared.post(worker, Letter::Loaded { name: request.name, outcome });
+            let outcome = match shared.draining.load(Ordering::Acquire) {
+                true => Err(LoadError::Draining),
+                false => crate::loader::load(&*shared.metadata, &*shared.store, &shared.settings, &request),
+            };
+            shared.post(worker, Letter::Loaded { name: request.name, outcome: Box::new(outcome) });
             if shared.policy_changes.load(Ordering::Acquire) != changes {
                 crate::policies::apply(&shared, namespace);
             }
@@ -66,16 +73,28 @@ impl Worker {
     }
 
     pub(crate) fn loaded(&mut self, name: &TopicName, outcome: Result<LoadedTopic, LoadError>) {
-        let Some(Named::Loading(waiting)) = self.names.remove(name) else { return };
+        let Some(Named::Loading(waiting)) = self.names.get_mut(name) else { return };
+        let waiting = std::mem::take(waiting);
+        self.names.remove(name);
         match outcome {
+            // The drain has already let go of everything: nobody would let go of this one.
+            Ok(_) if self.shared.draining.load(Ordering::Acquire) => {
+                for opener in waiting {
+                    self.refuse(opener, &LoadError::Draining);
+                }
+            }
             Ok(loaded) => {
                 let key = self.host(name, loaded);
                 for opener in waiting {
-                    self.attach(key, opener);
+                    self.attach(name, key, opener);
                 }
             }
             // Somebody who may not create asked first: those who may get their own try.
-            Err(LoadError::NotFound(_)) if self.shared.settings.auto_topic_creation && waiting.iter().any(Opener::may_create) && !waiting.iter().all(Opener::may_create) => {
+            Err(LoadError::NotFound(_))
+                if self.shared.settings.auto_topic_creation
+                    && waiting.iter().any(Opener::may_create)
+                    && !waiting.iter().all(Opener::may_create) =>
+            {
                 let (may, may_not): (Vec<_>, Vec<_>) = waiting.into_iter().partition(Opener::may_create);
                 for opener in may_not {
                     self.refuse(opener, &LoadError::NotFound(name.to_string()));
@@ -99,6 +118,9 @@ impl Worker {
         if let Some(sequences) = loaded.sequences {
             topic.deduplicate(&mut Turn { now, cache: &mut self.cache, out: &mut self.effects }, sequences);
         }
+        if let Some(refusal) = self.store_refusal() {
+            topic.set_store_writable(&mut Turn { now, cache: &mut self.cache, out: &mut self.effects }, Some(refusal));
+        }
         let mut hosted = Some(topic);
         let (slot, generation) = self.topics.insert_with(|slot, generation| Hosted {
             topic: hosted.take().unwrap_or_else(|| unreachable!("a slot is filled once")),
@@ -107,17 +129,18 @@ impl Worker {
             armed: None,
             leaving: Vec::new(),
             unloading: false,
+            deleting: false,
         });
         let key = TopicRef { worker, slot, generation };
         self.names.insert(name.clone(), Named::Loaded(key));
-        self.shared.directory.insert(name.clone(), key);
         tracing::debug!(topic = %name, "topic loaded");
         self.after_event(key);
         key
     }
 
-    fn attach(&mut self, key: TopicRef, opener: Opener) {
-        let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { return };
+    /// `name` in case the topic was let go of while others before this one attached: then it is opened again.
+    fn attach(&mut self, name: &TopicName, key: TopicRef, opener: Opener) {
+        let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { return self.open(name.clone(), opener) };
         let mut turn = Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects };
         match opener {
             Opener::Producer(attach) => hosted.topic.attach_producer(&mut turn, *attach),
@@ -127,9 +150,11 @@ impl Worker {
         self.after_event(key);
     }
 
-    fn refuse(&mut self, opener: Opener, error: &LoadError) {
+    pub(crate) fn refuse(&mut self, opener: Opener, error: &LoadError) {
         let (to, request) = match opener {
-            Opener::Producer(attach) => (attach.key.connection, Reply::Error { request: attach.request, error: error.code(), message: error.to_string() }),
+            Opener::Producer(attach) => {
+                (attach.key.connection, Reply::Error { request: attach.request, error: error.code(), message: error.to_string() })
+            }
             Opener::Consumer { attach, .. } => {
                 (attach.key.connection, Reply::Error { request: attach.request, error: error.code(), message: error.to_string() })
             }
@@ -168,17 +193,32 @@ impl Worker {
         let gone = || "the topic was unloaded".to_owned();
         let error = ServerError::ServiceNotReady;
         let effect = match event {
-            TopicEvent::Publish(publish) => Effect::Forgotten { to: publish.key, bytes: u32::try_from(publish.bytes.len()).unwrap_or(u32::MAX) },
-            TopicEvent::DetachProducer { key, request: Some(request) } => Effect::Reply { to: key.connection, reply: Reply::Success { request } },
-            TopicEvent::DetachConsumer { key, request: Some(request) } => Effect::Reply { to: key.connection, reply: Reply::Success { request } },
+            TopicEvent::Publish(publish) => {
+                Effect::Forgotten { to: publish.key, bytes: u32::try_from(publish.bytes.len()).unwrap_or(u32::MAX) }
+            }
+            TopicEvent::DetachProducer { key, request: Some(request) } => {
+                Effect::Reply { to: key.connection, reply: Reply::Success { request } }
+            }
+            TopicEvent::DetachConsumer { key, request: Some(request) } => {
+                Effect::Reply { to: key.connection, reply: Reply::Success { request } }
+            }
             TopicEvent::Ack(ack) => match ack.request {
-                Some(request) => Effect::Reply { to: ack.key.connection, reply: Reply::AckDone { request, consumer: ack.key, error: Some((error, gone())) } },
+                Some(request) => Effect::Reply {
+                    to: ack.key.connection,
+                    reply: Reply::AckDone { request, consumer: ack.key, error: Some((error, gone())) },
+                },
                 None => return,
             },
             TopicEvent::Unsubscribe { key, request, .. }
             | TopicEvent::Seek { key, request, .. }
             | TopicEvent::LastMessageId { key, request }
-            | TopicEvent::ConsumerStats { key, request } => Effect::Reply { to: key.connection, reply: Reply::Error { request, error, message: gone() } },
+            | TopicEvent::ConsumerStats { key, request } => {
+                Effect::Reply { to: key.connection, reply: Reply::Error { request, error, message: gone() } }
+            }
+            // Nobody has recorded it, so nobody would ever delete it.
+            TopicEvent::LedgerCreated { outcome: Ok(ledger), .. } => {
+                return self.shared.store.delete(vec![ledger], Box::new(|outcome| log_failure("delete", outcome)));
+            }
             _ => return,
         };
         if let Some(worker) = effect_connection(&effect) {
@@ -193,8 +233,7 @@ impl Worker {
         if let Some(at) = hosted.topic.next_deadline()
             && hosted.armed.is_none_or(|armed| at < armed)
         {
-            hosted.armed = Some(at);
-            self.timers.arm(at, key.slot, key.generation);
+            self.timers.arm(hosted.armed.replace(at), at, key.slot, key.generation);
         }
         if hosted.unloading && hosted.topic.unloaded() {
             self.let_go(key);
@@ -247,7 +286,9 @@ impl Worker {
             }
             Effect::CreateLedger { tag, purpose } => {
                 let shared = self.shared.clone();
-                let done = move |outcome| shared.post(key.worker, Letter::ToTopic { topic: key, event: TopicEvent::LedgerCreated { tag, outcome } });
+                let done = move |outcome| {
+                    shared.post(key.worker, Letter::ToTopic { topic: key, event: TopicEvent::LedgerCreated { tag, outcome } });
+                };
                 self.shared.store.create(purpose, Box::new(done));
             }
             Effect::SealLedger(ledger) => self.shared.store.seal(ledger, Box::new(move |outcome| log_failure("seal", outcome.map(drop)))),
@@ -266,7 +307,7 @@ impl Worker {
         let transaction = crate::catalog::transaction(hosted.topic.name(), change);
         let shared = self.shared.clone();
         let done = move |outcome: metadata::Outcome| {
-            let outcome = outcome.map(|versions| versions.first().copied().unwrap_or(-1)).map_err(|e| e.to_string());
+            let outcome = outcome.map(|versions| versions.last().copied().unwrap_or(-1)).map_err(|e| e.to_string());
             shared.post(key.worker, Letter::ToTopic { topic: key, event: TopicEvent::Changed { tag, outcome } });
         };
         self.shared.metadata.submit(transaction, Box::new(done));
@@ -279,8 +320,8 @@ impl Worker {
             self.part_done(*part, outcome);
         }
         self.storage.recycle(parts);
-        if let Err(error) = outcome {
-            self.storage_failed(error);
+        if outcome.is_err() {
+            self.check_store();
         }
     }
 
@@ -296,18 +337,6 @@ impl Worker {
             (Part::Cursor { tag, .. }, outcome) => hosted.topic.cursor_appended(turn, tag, outcome.clone()),
         }
         self.after_event(key);
-    }
-
-    fn storage_failed(&mut self, error: &StoreError) {
-        let health = self.shared.store.health();
-        if health != self.store_health {
-            match &health {
-                StoreHealth::Ready => {}
-                StoreHealth::DiskNearlyFull(why) => tracing::error!(why, "publishes are refused: the disk is nearly full. Free space, or drain backlogs"),
-                StoreHealth::Poisoned(why) => tracing::error!(why, %error, "the log failed; nothing more can be stored by this process"),
-            }
-            self.store_health = health;
-        }
     }
 
     /// Starts to let go of a topic; its clients are told and come back.
@@ -327,11 +356,14 @@ impl Worker {
         let Some(hosted) = self.topics.remove(key.slot, key.generation) else { return };
         self.cache.close(hosted.cache);
         let name = hosted.topic.name().clone();
-        self.shared.directory.remove(&name);
-        let waiting = match self.names.remove(&name) {
+        let mut waiting = match self.names.remove(&name) {
             Some(Named::Unloading(_, waiting)) => waiting,
             _ => Vec::new(),
         };
+        self.timers.disarm(hosted.armed, key.slot, key.generation);
+        if hosted.deleting {
+            self.names.insert(name.clone(), Named::Deleting(std::mem::take(&mut waiting)));
+        }
         tracing::debug!(topic = %name, "topic unloaded");
         for told in hosted.leaving {
             told();
@@ -347,6 +379,10 @@ impl Worker {
 }
 
 impl Opener {
+    pub(crate) fn is_client(&self) -> bool {
+        !matches!(self, Opener::Caller(_))
+    }
+
     fn may_create(&self) -> bool {
         match self {
             Opener::Producer(_) => true,

@@ -1,7 +1,9 @@
 //! What one worker, or a helper thread, tells another worker.
 
 use ledger::{LedgerId, Position, StoreError};
-use topic::{Ack, AttachConsumer, AttachProducer, ConsumerKey, ConsumerSlot, ConnectionKey, Effect, ProducerKey, Publish, ReadOutcome, SeekTo, Tag};
+use topic::{
+    Ack, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, Publish, ReadOutcome, SeekTo, Tag,
+};
 use wire::{Command, TopicName};
 
 use crate::listener::Accepted;
@@ -36,12 +38,18 @@ pub(crate) enum Letter {
     Call(Box<dyn FnOnce(&mut Worker) + Send>),
 }
 
+/// Told that a topic is loaded here, or why it is not.
+pub(crate) type WhenOpen = Box<dyn FnOnce(Result<(&mut Worker, TopicRef), LoadError>) + Send>;
+
 /// Who wants to attach.
 pub(crate) enum Opener {
     Producer(Box<AttachProducer>),
-    Consumer { attach: Box<AttachConsumer>, create_topic: bool },
+    Consumer {
+        attach: Box<AttachConsumer>,
+        create_topic: bool,
+    },
     /// The admin API, which wants the topic loaded and is told of the outcome.
-    Caller(Box<dyn FnOnce(Result<(&mut Worker, TopicRef), LoadError>) + Send>),
+    Caller(WhenOpen),
 }
 
 /// What happens to a loaded topic.

@@ -1,4 +1,4 @@
-//! The running broker: listeners, connections, the fixed pool of event loops, and the directory of topics.
+//! The running broker: listeners, connections, and the fixed pool of event loops.
 //!
 //! A worker owns its connections and topics by value and reaches them by `&mut`; workers exchange batches of letters.
 //! Reading order: [`start`](mod@start), then `worker` (the turn), `connection`, `session` (what a client says), `hosting`
@@ -11,6 +11,7 @@ mod clock;
 mod connection;
 mod control;
 mod handle;
+mod health;
 mod hosting;
 mod id_map;
 mod inspect;
@@ -39,6 +40,6 @@ pub use handle::{AdvertisedListener, Endpoints, Handle, TopicError};
 pub use metrics::{ServerStats, WorkerStats};
 pub use settings::{Listen, ServerSettings};
 pub use shared::HttpService;
+pub use start::{Bound, Server, bind};
 /// Numbers of topics, so that callers need not know the topic room.
 pub use topic::stats;
-pub use start::{Bound, Server, bind};

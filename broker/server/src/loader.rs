@@ -5,7 +5,9 @@
 
 use std::sync::mpsc;
 
-use ledger::{Cursor, CursorState, Done, LedgerId, LedgerList, LedgerStore, ManagedLedger, Position, Purpose, ReadRange, Sealed, StoreError};
+use ledger::{
+    Cursor, CursorState, Done, LedgerId, LedgerList, LedgerStore, ManagedLedger, Position, Purpose, ReadRange, Sealed, StoreError,
+};
 use metadata::{Expected, MetadataError, MetadataStore, Rejected, Transaction};
 use topic::{DEDUPLICATION_CURSOR, Sequences, StoredCursor, TopicSettings};
 use wire::{ServerError, TopicName};
@@ -38,10 +40,14 @@ pub(crate) struct LoadedTopic {
 /// Why it was not loaded.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum LoadError {
-    #[error("namespace {0} does not exist")]
+    #[error("namespace {0} does not exist: create it first")]
     NoSuchNamespace(String),
-    #[error("topic {0} does not exist")]
+    #[error("topic {0} does not exist, and neither the client nor allowAutoTopicCreation asks for it: create it first")]
     NotFound(String),
+    #[error("there is no {topic}: the topic has {partitions} partitions; raise their number first")]
+    NoSuchPartition { topic: String, partitions: u32 },
+    #[error("topic {0} was deleted while it was waited for")]
+    Deleted(String),
     #[error("{0} is a partitioned topic: use its partitions")]
     Partitioned(String),
     #[error("another owner took {0}")]
@@ -60,10 +66,14 @@ impl LoadError {
     /// As the protocol says it. ServiceNotReady makes clients try again.
     pub(crate) fn code(&self) -> ServerError {
         match self {
-            LoadError::NoSuchNamespace(_) | LoadError::NotFound(_) => ServerError::TopicNotFound,
+            LoadError::NoSuchNamespace(_) | LoadError::NotFound(_) | LoadError::NoSuchPartition { .. } | LoadError::Deleted(_) => {
+                ServerError::TopicNotFound
+            }
             LoadError::Partitioned(_) => ServerError::NotAllowedError,
             LoadError::Unreadable { .. } => ServerError::PersistenceError,
-            LoadError::Conflict(_) | LoadError::Metadata { .. } | LoadError::Storage { .. } | LoadError::Draining => ServerError::ServiceNotReady,
+            LoadError::Conflict(_) | LoadError::Metadata { .. } | LoadError::Storage { .. } | LoadError::Draining => {
+                ServerError::ServiceNotReady
+            }
         }
     }
 }
@@ -76,7 +86,9 @@ pub(crate) fn load(
 ) -> Result<LoadedTopic, LoadError> {
     let load = Load { metadata, store, settings, name: &request.name };
     let loaded = load.run(request.create);
-    if let Err(error @ (LoadError::Metadata { .. } | LoadError::Storage { .. } | LoadError::Unreadable { .. } | LoadError::Conflict(_))) = &loaded {
+    if let Err(error @ (LoadError::Metadata { .. } | LoadError::Storage { .. } | LoadError::Unreadable { .. } | LoadError::Conflict(_))) =
+        &loaded
+    {
         tracing::warn!(topic = %request.name, %error, "topic not loaded");
     }
     loaded
@@ -101,7 +113,7 @@ impl Load<'_> {
         let version = self
             .metadata
             .put(&catalog::managed_ledger(self.name), &ManagedLedger::encode_list(&ledger.list()), expected)
-            .map_err(|e| self.metadata(e))?;
+            .map_err(|e| self.not_recorded(fresh, e))?;
         let dropped = ledger.take_dropped();
         if !dropped.is_empty() {
             self.store.delete(dropped, Box::new(|_| ()));
@@ -138,7 +150,9 @@ impl Load<'_> {
         let partitions = catalog::partition_count(self.metadata, &self.name.partitioned()).map_err(|e| self.metadata(e))?;
         match (self.name.partition_index(), partitions) {
             (None, Some(_)) => Err(LoadError::Partitioned(self.name.to_string())),
-            (Some(index), Some(count)) if index >= count => Err(LoadError::NotFound(self.name.to_string())),
+            (Some(index), Some(partitions)) if index >= partitions => {
+                Err(LoadError::NoSuchPartition { topic: self.name.to_string(), partitions })
+            }
             // A partition of a partitioned topic exists by its parent's word, whoever asks.
             (Some(_), Some(_)) => Ok(()),
             (_, None) if create => Ok(()),
@@ -219,6 +233,14 @@ impl Load<'_> {
             self.store.delete(vec![ledger], Box::new(|_| ()));
         }
         Ok(())
+    }
+
+    /// Nothing refers to the ledger that was just created. When the outcome is unknown, something may: then it is kept.
+    fn not_recorded(&self, fresh: LedgerId, error: MetadataError) -> LoadError {
+        if error.rejected().is_some() {
+            self.store.delete(vec![fresh], Box::new(|_| ()));
+        }
+        self.metadata(error)
     }
 
     fn metadata(&self, error: MetadataError) -> LoadError {

@@ -1,5 +1,7 @@
 //! Questions that no topic has to be asked: where a topic is, how many partitions it has, which topics there are.
 
+use std::sync::atomic::Ordering;
+
 use metadata::MetadataStore;
 use topic::ConnectionKey;
 use wire::proto::{self, LookupOutcome, PartitionedMetadataOutcome, TopicsMode};
@@ -18,6 +20,8 @@ impl Worker {
             Command::LookupTopic(lookup) => self.lookup_topic(key, *lookup),
             Command::PartitionedTopicMetadata(get) => self.partitioned_metadata(key, *get),
             Command::GetTopicsOfNamespace(get) => self.topics_of_namespace(key, *get),
+            // Of a newer protocol: clients use what the handshake offered, and an answer to this could not be spelt.
+            Command::Unknown(number) => tracing::debug!(connection = key.slot, number, "a command of an unknown type is ignored"),
             other => match absent(&other) {
                 Some(answer) => self.tell(key, &answer),
                 None => return Err(Offence::unexpected(&other)),
@@ -26,11 +30,23 @@ impl Worker {
         Ok(())
     }
 
-    /// Has a control job make the answer to a request.
-    fn answer_from_metadata(&mut self, to: ConnectionKey, job: impl FnOnce(&dyn MetadataStore) -> Command + Send + 'static) {
+    /// Has a control job make the answer to a request, unless too many are being answered: then `fail` words the refusal.
+    fn answer_from_metadata(
+        &mut self,
+        to: ConnectionKey,
+        fail: impl FnOnce(ServerError, String) -> Command,
+        job: impl FnOnce(&dyn MetadataStore) -> Command + Send + 'static,
+    ) {
         let shared = self.shared.clone();
+        let max = shared.settings.max_lookups;
+        if shared.lookups.fetch_add(1, Ordering::Relaxed) >= max {
+            shared.lookups.fetch_sub(1, Ordering::Relaxed);
+            let message = format!("{max} lookups are being answered, the most there may be (maxConcurrentLookupRequest): try again");
+            return self.tell(to, &fail(ServerError::TooManyRequests, message));
+        }
         self.shared.control.run(move || {
             let command = job(&*shared.metadata);
+            shared.lookups.fetch_sub(1, Ordering::Relaxed);
             shared.post(to.worker, Letter::Answer { to, command });
         });
     }
@@ -45,7 +61,8 @@ impl Worker {
             Ok(name) => name,
             Err((error, message)) => return self.tell(key, &lookup_failed(request_id, error, message)),
         };
-        self.answer_from_metadata(key, move |metadata| match catalog::namespace_exists(metadata, &name.namespace()) {
+        let fail = move |error, message| lookup_failed(request_id, error, message);
+        self.answer_from_metadata(key, fail, move |metadata| match catalog::namespace_exists(metadata, &name.namespace()) {
             Ok(true) => proto::CommandLookupTopicResponse {
                 broker_service_url: pulsar,
                 broker_service_url_tls: pulsar_tls,
@@ -73,25 +90,29 @@ impl Worker {
 
     fn partitioned_metadata(&mut self, key: ConnectionKey, get: proto::CommandPartitionedTopicMetadata) {
         let request_id = get.request_id;
-        let name = match get.topic.parse::<TopicName>() {
+        let name = match self.usable_topic(&get.topic) {
             Ok(name) => name,
-            Err(error) => return self.tell(key, &partitions_failed(request_id, ServerError::InvalidTopicName, error.to_string())),
+            Err((error, message)) => return self.tell(key, &partitions_failed(request_id, error, message)),
         };
         let create = self.shared.settings.auto_topic_creation && get.metadata_auto_creation_enabled();
         let auto_partitions = self.shared.settings.auto_topic_partitions.filter(|_| create);
         let limit = self.shared.settings.max_partitions;
-        self.answer_from_metadata(key, move |metadata| match catalog::partitions_for_client(metadata, &name, create, auto_partitions, limit) {
-            Ok(partitions) => proto::CommandPartitionedTopicMetadataResponse {
-                partitions: Some(partitions),
-                request_id,
-                response: Some(PartitionedMetadataOutcome::Success.into()),
-                ..Default::default()
+        let fail = move |error, message| partitions_failed(request_id, error, message);
+        self.answer_from_metadata(key, fail, move |metadata| {
+            match catalog::partitions_for_client(metadata, &name, create, auto_partitions, limit) {
+                Ok(partitions) => proto::CommandPartitionedTopicMetadataResponse {
+                    partitions: Some(partitions),
+                    request_id,
+                    response: Some(PartitionedMetadataOutcome::Success.into()),
+                    ..Default::default()
+                }
+                .into(),
+                Err(error @ (TopicError::NoSuchNamespace(_) | TopicError::NotFound(_))) => {
+                    partitions_failed(request_id, ServerError::TopicNotFound, error.to_string())
+                }
+                Err(error @ TopicError::NotAllowed(_)) => partitions_failed(request_id, ServerError::NotAllowedError, error.to_string()),
+                Err(error) => partitions_failed(request_id, ServerError::MetadataError, error.to_string()),
             }
-            .into(),
-            Err(error @ (TopicError::NoSuchNamespace(_) | TopicError::NotFound(_))) => {
-                partitions_failed(request_id, ServerError::TopicNotFound, error.to_string())
-            }
-            Err(error) => partitions_failed(request_id, ServerError::MetadataError, error.to_string()),
         });
     }
 
@@ -102,7 +123,8 @@ impl Worker {
             Err(error) => return self.tell_error(key, request_id, ServerError::InvalidTopicName, &error.to_string()),
         };
         let persistent = get.mode() != TopicsMode::NonPersistent;
-        self.answer_from_metadata(key, move |metadata| {
+        let fail = move |error: ServerError, message| proto::CommandError { request_id, error: error.into(), message }.into();
+        self.answer_from_metadata(key, fail, move |metadata| {
             let topics = match catalog::topics(metadata, &namespace) {
                 Ok(topics) if persistent => topics,
                 Ok(_) | Err(TopicError::NoSuchNamespace(_)) => Vec::new(),
@@ -127,7 +149,7 @@ impl Worker {
 fn absent(command: &Command) -> Option<Command> {
     let no = ServerError::NotAllowedError;
     let code = Some(no.into());
-    let transactions = Some("Transactions are not enabled".to_owned());
+    let transactions = Some(crate::session::NO_TRANSACTIONS.to_owned());
     let schemas = Some("this broker keeps no schemas yet".to_owned());
     Some(match command {
         Command::GetSchema(c) => proto::CommandGetSchemaResponse {
@@ -137,23 +159,50 @@ fn absent(command: &Command) -> Option<Command> {
             ..Default::default()
         }
         .into(),
-        Command::GetOrCreateSchema(c) => {
-            proto::CommandGetOrCreateSchemaResponse { request_id: c.request_id, error_code: code, error_message: schemas, ..Default::default() }.into()
+        Command::GetOrCreateSchema(c) => proto::CommandGetOrCreateSchemaResponse {
+            request_id: c.request_id,
+            error_code: code,
+            error_message: schemas,
+            ..Default::default()
         }
+        .into(),
         Command::TcClientConnectRequest(c) => {
             proto::CommandTcClientConnectResponse { request_id: c.request_id, error: code, message: transactions }.into()
         }
-        Command::NewTxn(c) => proto::CommandNewTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }.into(),
+        Command::NewTxn(c) => {
+            proto::CommandNewTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }.into()
+        }
         Command::AddPartitionToTxn(c) => {
-            proto::CommandAddPartitionToTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }.into()
+            proto::CommandAddPartitionToTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }
+                .into()
         }
-        Command::AddSubscriptionToTxn(c) => {
-            proto::CommandAddSubscriptionToTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }.into()
+        Command::AddSubscriptionToTxn(c) => proto::CommandAddSubscriptionToTxnResponse {
+            request_id: c.request_id,
+            error: code,
+            message: transactions,
+            ..Default::default()
         }
-        Command::EndTxn(c) => proto::CommandEndTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }.into(),
-        Command::WatchTopicList(c) => {
-            proto::CommandError { request_id: c.request_id, error: no.into(), message: "topic lists are not watched here: poll them".to_owned() }.into()
+        .into(),
+        Command::EndTxn(c) => {
+            proto::CommandEndTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }.into()
         }
+        Command::EndTxnOnPartition(c) => {
+            proto::CommandEndTxnOnPartitionResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }
+                .into()
+        }
+        Command::EndTxnOnSubscription(c) => proto::CommandEndTxnOnSubscriptionResponse {
+            request_id: c.request_id,
+            error: code,
+            message: transactions,
+            ..Default::default()
+        }
+        .into(),
+        Command::WatchTopicList(c) => proto::CommandError {
+            request_id: c.request_id,
+            error: no.into(),
+            message: "topic lists are not watched here: poll them".to_owned(),
+        }
+        .into(),
         Command::WatchTopicListClose(c) => proto::CommandSuccess { request_id: c.request_id, schema: None }.into(),
         _ => return None,
     })

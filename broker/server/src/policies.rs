@@ -58,12 +58,16 @@ pub(crate) fn apply(shared: &Arc<Shared>, namespace: NamespaceName) {
 }
 
 /// Changes may have been missed: the namespaces of all loaded topics are looked at.
-fn resync(shared: &Arc<Shared>) {
-    let mut namespaces: Vec<_> = shared.directory.iter().map(|topic| topic.key().namespace()).collect();
-    namespaces.sort();
-    namespaces.dedup();
-    for namespace in namespaces {
-        apply(shared, namespace);
+fn resync(shared: &Shared) {
+    for mailbox in &shared.mailboxes {
+        mailbox.post(Letter::Call(Box::new(|worker| {
+            let mut namespaces: Vec<_> = worker.topics.iter_mut().map(|(_, _, hosted)| hosted.topic.name().namespace()).collect();
+            namespaces.sort();
+            namespaces.dedup();
+            for namespace in namespaces {
+                apply(&worker.shared, namespace);
+            }
+        })));
     }
 }
 
@@ -72,7 +76,8 @@ impl Worker {
     /// clients come back at once.
     fn set_deduplication(&mut self, namespace: &NamespaceName, enabled: bool) {
         let differs = |topic: &topic::Topic| topic.name().namespace() == *namespace && topic.deduplicates() != enabled;
-        let keys: Vec<_> = self.topics.iter_mut().filter(|(_, _, hosted)| differs(&hosted.topic)).map(|(_, _, hosted)| hosted.key).collect();
+        let keys: Vec<_> =
+            self.topics.iter_mut().filter(|(_, _, hosted)| differs(&hosted.topic)).map(|(_, _, hosted)| hosted.key).collect();
         for key in keys {
             self.begin_unload(key);
         }

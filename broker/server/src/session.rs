@@ -3,16 +3,21 @@
 use bytes::{Bytes, BytesMut};
 use ledger::{AckSet, Position};
 use topic::{
-    AccessMode, Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, Publish, SeekTo, StartAt, SubscriptionKind,
+    AccessMode, Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, Publish, SeekTo,
+    StartAt, SubscriptionKind,
 };
 use wire::proto::{self, InitialPosition, SubscriptionType};
 use wire::{AckType, Command, Frame, MessageId, NO_REQUEST, ProducerAccessMode, ServerError, TopicName};
 
+use crate::catalog;
 use crate::clock::wall_ms;
 use crate::connection::Connection;
 use crate::letter::{Letter, Opener, TopicEvent, TopicRef};
 use crate::route::{Route, Stage};
 use crate::worker::Worker;
+
+/// Told to whoever names a transaction; clients look for the words.
+pub(crate) const NO_TRANSACTIONS: &str = "Transactions are not enabled";
 
 /// What a client said of itself in CONNECT.
 #[derive(Clone, Debug)]
@@ -46,11 +51,22 @@ impl Worker {
     /// Bytes came in. Returns how many more the frame at hand needs at least.
     pub(crate) fn received(&mut self, key: ConnectionKey, buffer: &mut BytesMut) -> usize {
         let now = self.now.monotonic_ms;
+        let budget = self.shared.settings.publish_share();
         loop {
             let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return 0 };
             connection.heard_ms = now;
             connection.pinged = false;
-            if connection.closing || connection.link.is_paused() {
+            if connection.closing {
+                // Nobody will look at it, and it must not pile up while the last words are being written.
+                buffer.clear();
+                return 0;
+            }
+            if connection.link.is_paused() {
+                return 0;
+            }
+            // What others hold must be answered before this one adds to it.
+            if self.publish_bytes >= budget && !connection.producers.is_empty() {
+                self.pause(key);
                 return 0;
             }
             let outcome = match connection.decoder.decode(buffer) {
@@ -86,7 +102,9 @@ impl Worker {
         match command {
             Command::Send(send) => return self.publish(key, &send, payload),
             Command::Ack(ack) => self.ack(key, ack),
-            Command::Flow(flow) => self.to_consumer(key, flow.consumer_id, |key, slot| TopicEvent::Flow { key, slot, permits: flow.permits }),
+            Command::Flow(flow) => {
+                self.pass_on(key, flow.consumer_id, |key, slot| TopicEvent::Flow { key, slot, permits: flow.permits });
+            }
             Command::Ping => self.tell(key, &Command::Pong),
             Command::Pong => {}
             Command::Producer(producer) => self.producer(key, *producer),
@@ -132,6 +150,16 @@ impl Worker {
                 false => Err(format!("SEND by unknown producer {}", send.producer_id).into()),
             };
         };
+        if send.txn.is_some() {
+            let error = proto::CommandSendError {
+                producer_id: send.producer_id,
+                sequence_id: send.sequence_id,
+                error: ServerError::NotAllowedError.into(),
+                message: NO_TRANSACTIONS.to_owned(),
+            };
+            self.tell(key, &error.into());
+            return Ok(());
+        }
         if let Err(error) = wire::payload::verify(&payload) {
             let error = proto::CommandSendError {
                 producer_id: send.producer_id,
@@ -153,7 +181,7 @@ impl Worker {
             bytes: payload,
         };
         self.send(topic.worker, Letter::ToTopic { topic, event: TopicEvent::Publish(publish) });
-        if full || self.publish_bytes >= self.shared.settings.share(self.shared.settings.publish_buffer_bytes) {
+        if full {
             self.pause(key);
         }
         Ok(())
@@ -167,6 +195,12 @@ impl Worker {
             }
             return;
         };
+        if ack.txn.is_some() {
+            if let Some(request) = ack.request_id {
+                self.tell_ack(key, ack.consumer_id, request, Some((ServerError::NotAllowedError, NO_TRANSACTIONS.to_owned())));
+            }
+            return;
+        }
         let key = ConsumerKey { connection: key, id: ack.consumer_id };
         let cumulative = ack.ack_type == AckType::Cumulative;
         let ids = match ack.ids {
@@ -189,10 +223,19 @@ impl Worker {
             Ok(name) => name,
             Err((error, message)) => return self.tell_error(key, request, error, &message),
         };
+        let limit = self.shared.settings.max_clients_per_connection;
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
+        if connection.is_crowded(limit) && !connection.producers.contains_key(&command.producer_id) {
+            return self.tell_error(key, request, ServerError::NotAllowedError, &crowded(limit));
+        }
         let mode = access(command.producer_access_mode());
-        if matches!(connection.producers.get(&command.producer_id), Some(Route { stage: Stage::Attaching { .. } | Stage::Waiting { .. }, .. })) {
+        let creating = |route: &Route<_>| matches!(route.stage, Stage::Attaching { .. } | Stage::Waiting { .. });
+        if connection.producers.get(&command.producer_id).is_some_and(creating) {
             return self.tell_error(key, request, ServerError::ServiceNotReady, "this producer is being created already");
+        }
+        if let Some(Err(message)) = command.initial_subscription_name.as_deref().map(|initial| catalog::check_subscription(&name, initial))
+        {
+            return self.tell_error(key, request, ServerError::NotAllowedError, &message);
         }
         let attach = AttachProducer {
             key: ProducerKey { connection: key, id: command.producer_id },
@@ -218,10 +261,14 @@ impl Worker {
             Ok(name) => name,
             Err((error, message)) => return self.tell_error(key, request, error, &message),
         };
-        if command.subscription.is_empty() {
-            return self.tell_error(key, request, ServerError::NotAllowedError, "the subscription's name is empty");
+        if let Err(message) = catalog::check_subscription(&name, &command.subscription) {
+            return self.tell_error(key, request, ServerError::NotAllowedError, &message);
         }
+        let limit = self.shared.settings.max_clients_per_connection;
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
+        if connection.is_crowded(limit) && !connection.consumers.contains_key(&command.consumer_id) {
+            return self.tell_error(key, request, ServerError::NotAllowedError, &crowded(limit));
+        }
         if matches!(connection.consumers.get(&command.consumer_id), Some(Route { stage: Stage::Attaching { .. }, .. })) {
             return self.tell_error(key, request, ServerError::ServiceNotReady, "this consumer is being created already");
         }
@@ -247,8 +294,8 @@ impl Worker {
 
     fn close_producer(&mut self, key: ConnectionKey, id: u64, request: u64) {
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
-        if connection.producers.get_mut(&id).is_some_and(|route| route.close_when_attached(request)) {
-            return;
+        if let Some(Ok(earlier)) = connection.producers.get_mut(&id).map(|route| route.close_when_attached(request)) {
+            return earlier.into_iter().for_each(|earlier| self.tell_success(key, earlier));
         }
         match connection.forget_producer(id).and_then(|route| route.topic()) {
             Some(topic) => {
@@ -261,8 +308,8 @@ impl Worker {
 
     fn close_consumer(&mut self, key: ConnectionKey, id: u64, request: u64) {
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
-        if connection.consumers.get_mut(&id).is_some_and(|route| route.close_when_attached(request)) {
-            return;
+        if let Some(Ok(earlier)) = connection.consumers.get_mut(&id).map(|route| route.close_when_attached(request)) {
+            return earlier.into_iter().for_each(|earlier| self.tell_success(key, earlier));
         }
         match connection.consumers.remove(&id).and_then(|route| route.attached()) {
             Some((topic, _)) => {
@@ -285,7 +332,7 @@ impl Worker {
     fn redeliver(&mut self, key: ConnectionKey, command: proto::CommandRedeliverUnacknowledgedMessages) {
         let ids = command.message_ids.iter().map(|id| Position::new(id.ledger_id.cast_signed(), id.entry_id.cast_signed())).collect();
         let epoch = command.consumer_epoch;
-        self.to_consumer(key, command.consumer_id, |key, slot| TopicEvent::Redeliver { key, slot, ids, epoch });
+        self.pass_on(key, command.consumer_id, |key, slot| TopicEvent::Redeliver { key, slot, ids, epoch });
     }
 
     fn seek(&mut self, key: ConnectionKey, command: &proto::CommandSeek) {
@@ -328,7 +375,7 @@ impl Worker {
     }
 
     /// Passes something unanswered on to the topic of a consumer; for an unknown consumer it is dropped, since it may just have been closed.
-    fn to_consumer(&mut self, key: ConnectionKey, id: u64, event: impl FnOnce(ConsumerKey, ConsumerSlot) -> TopicEvent) {
+    fn pass_on(&mut self, key: ConnectionKey, id: u64, event: impl FnOnce(ConsumerKey, ConsumerSlot) -> TopicEvent) {
         if let Some((topic, slot)) = self.consumer_route(key, id) {
             let event = event(ConsumerKey { connection: key, id }, slot);
             self.send(topic.worker, Letter::ToTopic { topic, event });
@@ -345,8 +392,18 @@ impl Worker {
         if !name.is_persistent() {
             return Err((ServerError::NotAllowedError, format!("{name}: non-persistent topics are not served yet; use persistent://")));
         }
+        if !self.shared.settings.persistent_topics {
+            return Err((ServerError::NotAllowedError, format!("{name}: persistent topics are switched off (enablePersistentTopics)")));
+        }
+        catalog::check_topic(&name).map_err(|message| (ServerError::InvalidTopicName, message))?;
         Ok(name)
     }
+}
+
+fn crowded(limit: usize) -> String {
+    format!(
+        "this connection has {limit} producers and consumers, the most it may have (maxProducersAndConsumersPerConnection): use another one"
+    )
 }
 
 fn no_consumer(id: u64) -> String {

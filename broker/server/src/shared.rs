@@ -3,19 +3,19 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use dashmap::DashMap;
-use ledger::LedgerStore;
+use ledger::{LedgerStore, StoreHealth};
 use metadata::MetadataStore;
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use wire::TopicName;
 
 use crate::admission::Admission;
 use crate::control::Control;
 use crate::handle::Endpoints;
-use crate::letter::{Letter, TopicRef};
+use crate::letter::Letter;
 use crate::mailbox::Mailbox;
 use crate::metrics::SharedCounters;
 use crate::settings::ServerSettings;
@@ -37,8 +37,12 @@ pub(crate) struct Shared {
     pub(crate) control: Control,
     /// Set right after the rest, since it holds a handle to it.
     pub(crate) http: OnceLock<HttpService>,
-    /// Loaded topics.
-    pub(crate) directory: DashMap<TopicName, TopicRef>,
+    /// Questions that control threads are asked and have not answered.
+    pub(crate) lookups: AtomicUsize,
+    /// The state of the store that the operator was last told.
+    pub(crate) reported: Mutex<StoreHealth>,
+    /// Why the log failed, once it has.
+    pub(crate) failed: watch::Sender<Option<String>>,
     /// Set when a drain begins: nothing is loaded any more.
     pub(crate) draining: AtomicBool,
     /// Counts changes of namespace policies, so that a load notices one that came while it was reading.

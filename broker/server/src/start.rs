@@ -5,14 +5,14 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use dashmap::DashMap;
-use ledger::LedgerStore;
+use ledger::{LedgerStore, StoreHealth};
 use metadata::{MetadataStore, Watch};
 use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::watch;
 
 use crate::admission::Admission;
 use crate::control::Control;
@@ -97,9 +97,11 @@ impl Bound {
             counters: SharedCounters::default(),
             store,
             metadata,
-            control: Control::start(self.settings.control_threads)?,
+            control: Control::start(self.settings.control_threads, self.settings.max_topic_loads)?,
             http: OnceLock::new(),
-            directory: DashMap::new(),
+            lookups: AtomicUsize::new(0),
+            reported: Mutex::new(StoreHealth::Ready),
+            failed: watch::Sender::new(None),
             draining: AtomicBool::new(false),
             policy_changes: AtomicU64::new(0),
             settings: self.settings,
@@ -177,7 +179,8 @@ impl Server {
         }
         drop(done);
         // Nobody sends: the channel ends when every topic has dropped its end.
-        let in_time = matches!(all_done.recv_timeout(deadline.saturating_duration_since(Instant::now())), Err(mpsc::RecvTimeoutError::Disconnected));
+        let in_time =
+            matches!(all_done.recv_timeout(deadline.saturating_duration_since(Instant::now())), Err(mpsc::RecvTimeoutError::Disconnected));
         for mailbox in &shared.mailboxes {
             mailbox.post(Letter::Call(Box::new(Worker::stop)));
         }

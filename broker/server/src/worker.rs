@@ -49,9 +49,12 @@ pub(crate) struct Worker {
     pub(crate) paused: Vec<(u32, u32)>,
     /// Bytes of publishes accepted by this worker's connections and not answered.
     pub(crate) publish_bytes: usize,
+    /// Bytes that the out buffers held when they were last written.
+    pub(crate) out_held: usize,
     pub(crate) store_health: StoreHealth,
     next_sweep: Option<u64>,
     letters: Vec<Letter>,
+    due: Vec<(u64, u32, u32)>,
     stopped: bool,
     pub(crate) signal: Rc<TurnSignal>,
     pub(crate) stats: WorkerStats,
@@ -94,9 +97,11 @@ impl Worker {
             dirty: Vec::new(),
             paused: Vec::new(),
             publish_bytes: 0,
+            out_held: 0,
             store_health: StoreHealth::Ready,
             next_sweep: None,
             letters: Vec::new(),
+            due: Vec::new(),
             stopped: false,
             signal: Rc::new(TurnSignal::default()),
             stats: WorkerStats { worker: index, ..WorkerStats::default() },
@@ -189,10 +194,16 @@ impl Worker {
         self.stopped = true;
     }
 
+    /// Ticks each topic that is due once: one that wants to go on at once does so in the next turn, after the sockets had theirs.
     fn fire_timers(&mut self) {
-        while let Some((at, slot, generation)) = self.timers.due(self.now.monotonic_ms) {
+        let mut due = std::mem::take(&mut self.due);
+        while let Some(topic) = self.timers.due(self.now.monotonic_ms) {
+            due.push(topic);
+        }
+        for (at, slot, generation) in due.drain(..) {
             self.tick_topic(at, slot, generation);
         }
+        self.due = due;
     }
 
     fn send_outboxes(&mut self) {
@@ -207,13 +218,15 @@ impl Worker {
     }
 
     fn sweep(&mut self) {
-        if self.connections.len() == 0 {
+        // A disk that is full must be asked whether it has space again even when nobody is connected.
+        if self.connections.len() == 0 && self.store_health == StoreHealth::Ready {
             self.next_sweep = None;
             return;
         }
         let now = self.now.monotonic_ms;
         if self.next_sweep.is_none_or(|at| at <= now) {
             self.next_sweep = Some(now + SWEEP_MS);
+            self.check_store();
             self.sweep_connections();
         }
     }
@@ -229,9 +242,10 @@ impl Worker {
     /// A copy of the counters.
     pub(crate) fn counters(&mut self) -> WorkerStats {
         WorkerStats {
-            connections: self.connections.len() as u64,
+            connections: self.shared.loads.get(usize::from(self.index)).map_or(0, |load| load.load(Ordering::Relaxed)) as u64,
             blocks: self.storage.blocks,
             pending_publish_bytes: self.publish_bytes as u64,
+            out_buffer_bytes: self.out_held as u64,
             cache_bytes: self.cache.bytes() as u64,
             topics: self.topics.len() as u64,
             ..self.stats.clone()
@@ -260,7 +274,8 @@ pub(crate) async fn turns(me: Rc<RefCell<Worker>>) {
             if me.borrow().stopped {
                 return Poll::Ready(());
             }
-            if signal.due.get() {
+            let overdue = next.is_some_and(|at| at <= me.borrow().now.monotonic_ms);
+            if signal.due.get() || overdue {
                 // More to do: let the sockets have their say first.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;

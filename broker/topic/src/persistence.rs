@@ -192,7 +192,7 @@ impl Persistence {
     fn write(&mut self, cursor: &Cursor, lent: &mut Lent<'_>, turn: &mut Turn<'_>) {
         self.last_write_ms = Some(turn.now.monotonic_ms);
         self.urgent = false;
-        if self.closing && (cursor.ranges() <= RANGES_IN_RECORD || self.ledger.is_none()) {
+        if self.closing && cursor.ranges() <= RANGES_IN_RECORD {
             return self.record_state(cursor, lent, turn);
         }
         match self.ledger {

@@ -186,7 +186,7 @@ fn partitions_go_round_over_the_first_priority_in_the_order_of_names() {
 fn a_topic_alone_always_has_the_same_one_whoever_came_first() {
     let active = |order: [u64; 3]| {
         let mut owner = Owner::new(topic::TopicSettings { failover_delay_ms: 0, ..small_settings() });
-        order.map(|id| join(&mut owner, id));
+        let _ = order.map(|id| join(&mut owner, id));
         active_name(&owner)
     };
     assert_eq!(active([1, 2, 3]), active([3, 1, 2]));
