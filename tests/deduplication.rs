@@ -7,7 +7,11 @@ use wire::{Command, SendReceipt, proto};
 use crate::talk::{Wire, consume, plain, texts};
 
 fn deduplicating() -> Setup {
-    Setup::default().set("brokerDeduplicationEnabled", true).set("brokerDeduplicationEntriesInterval", 10)
+    Setup::default()
+        .set("brokerDeduplicationEnabled", true)
+        .set("brokerDeduplicationEntriesInterval", 10)
+        .set("defaultRetentionTimeInMinutes", -1)
+        .set("defaultRetentionSizeInMB", -1)
 }
 
 async fn named(client: &Client, name: &str) -> Producer {

@@ -21,6 +21,8 @@ pub(crate) struct SingleActive {
     /// Who gets everything at present; nobody gets anything while a takeover waits.
     serving: Option<ConsumerIndex>,
     takeover_at: Option<u64>,
+    /// Whether the one that was served left others behind.
+    left_behind: bool,
 }
 
 impl SingleActive {
@@ -41,6 +43,7 @@ impl SingleActive {
         }
         if self.serving == Some(consumer) {
             self.serving = None;
+            self.left_behind = true;
             lane.reads.forget();
             lane.cursor.rewind(lent.ledger);
         }
@@ -53,10 +56,11 @@ impl SingleActive {
         }
         self.active = elect(&lane.consumers, lent.topic);
         let delay = lent.settings.failover_delay_ms;
-        let alone = self.serving.is_none() && self.takeover_at.is_none() && lane.consumers.len() == 1;
+        let first = self.serving.is_none() && !self.left_behind;
         if self.active.is_none() || self.active == self.serving {
             self.takeover_at = None;
-        } else if alone || delay == 0 {
+            self.left_behind = false;
+        } else if first || delay == 0 {
             self.take_over(lane, lent, turn);
         } else {
             self.takeover_at.get_or_insert(turn.now.monotonic_ms + delay);
@@ -81,6 +85,7 @@ impl SingleActive {
 
     fn take_over(&mut self, lane: &mut Lane, lent: &Lent<'_>, turn: &mut Turn<'_>) {
         self.takeover_at = None;
+        self.left_behind = false;
         if self.serving != self.active {
             self.serving = self.active;
             if !lent.faults.takeover_without_rewind {
