@@ -1,8 +1,11 @@
 //! One module per behaviour, as a client sees it: against the real binary, over real sockets.
 
 mod admin;
+mod batch_acks;
+mod chunks;
 mod command_line;
 mod deduplication;
+mod delayed;
 mod durability;
 mod endpoints;
 mod exclusive;
@@ -11,6 +14,7 @@ mod hostile;
 mod house;
 mod last_message_id;
 mod many_topics;
+mod non_persistent;
 mod produce_consume;
 mod producer_access;
 mod readers;
@@ -21,3 +25,5 @@ mod second_broker;
 mod seek;
 mod shared;
 mod talk;
+mod ttl;
+mod watch;

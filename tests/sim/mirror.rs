@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ledger::{AckSet, Position};
 use topic::SubscriptionKind;
 
-use super::producer::Acknowledged;
+use super::producer::{Acknowledged, Sent};
 
 /// Which of the simulated consumers.
 pub(crate) type Index = usize;
@@ -22,6 +22,10 @@ pub(crate) struct Delivery {
     pub(crate) redeliveries: u32,
     /// What is left of a batch, as told.
     pub(crate) left: Option<AckSet>,
+    /// When it may come, 0 at once.
+    pub(crate) deliver_at: u64,
+    /// The larger message that it is a part of, and whether it is the last part.
+    pub(crate) part: Option<(Vec<u8>, bool)>,
 }
 
 /// A subscription as its clients know it.
@@ -45,6 +49,10 @@ pub(crate) struct Mirror {
     waiting: BTreeMap<Position, u32>,
     /// The newest entry that came for the first time since the cursor was last moved.
     last: Option<Position>,
+    /// Who has the first parts of larger messages whose last part has not come.
+    parts: BTreeMap<Vec<u8>, Index>,
+    /// Entries given back that are parts of larger messages.
+    waiting_parts: BTreeSet<Position>,
 }
 
 #[derive(Clone, Copy)]
@@ -68,6 +76,8 @@ impl Mirror {
             held: BTreeMap::new(),
             waiting: BTreeMap::new(),
             last: None,
+            parts: BTreeMap::new(),
+            waiting_parts: BTreeSet::new(),
         }
     }
 
@@ -112,7 +122,7 @@ impl Mirror {
         acknowledged: &Acknowledged,
         first: impl Fn() -> Position,
     ) -> Result<u32, String> {
-        let Delivery { to, at, messages, redeliveries, left } = delivery;
+        let Delivery { to, at, messages, redeliveries, left, deliver_at, part } = delivery;
         let at = *at;
         if self.kept.contains(&at) {
             return Err(format!("{at} came although it was acked"));
@@ -125,8 +135,10 @@ impl Mirror {
             Some(count) if count == *redeliveries => {}
             Some(count) => return Err(format!("{at} came with count {redeliveries}, not {count}")),
             None if *redeliveries > 0 => return Err(format!("{at} came the first time with count {redeliveries}")),
+            None if self.is_shared() && (*deliver_at > 0 || part.is_some()) => {}
             None => self.check_order(at, acknowledged, first)?,
         }
+        self.check_part(*to, at, part.as_ref())?;
         self.delivered.insert(at);
         if let Some(left) = left {
             self.partial.insert(at, left.0.clone());
@@ -137,7 +149,7 @@ impl Mirror {
 
     /// New entries come in order, after all that wait, and leave none out.
     fn check_order(&mut self, at: Position, acknowledged: &Acknowledged, first: impl Fn() -> Position) -> Result<(), String> {
-        if let Some((waiting, _)) = self.waiting.first_key_value() {
+        if let Some((waiting, _)) = self.waiting.iter().find(|(waiting, _)| !self.waiting_parts.contains(waiting)) {
             return Err(format!("{at} came before {waiting}, which waits for redelivery"));
         }
         if self.last.is_some_and(|last| last >= at) {
@@ -145,7 +157,8 @@ impl Mirror {
         }
         let from = self.last.map_or(self.floor, Position::following).max(self.floor);
         if from < at {
-            let left_out = acknowledged.range(from..at).map(|(skipped, _)| *skipped);
+            let may_be_late = |sent: &Sent| self.kind == SubscriptionKind::Shared && sent.may_be_late();
+            let left_out = acknowledged.range(from..at).filter(|(_, sent)| !may_be_late(sent)).map(|(skipped, _)| *skipped);
             let mut left_out = left_out.filter(|skipped| !self.acked.contains(skipped) && !self.held.contains_key(skipped)).peekable();
             // What does not hold back trimming may be left behind by it.
             let gone = if left_out.peek().is_some() && !self.durable { first() } else { Position::EARLIEST };
@@ -155,6 +168,29 @@ impl Mirror {
         }
         self.last = Some(at);
         Ok(())
+    }
+
+    /// All parts of one message go to one consumer.
+    fn check_part(&mut self, to: Index, at: Position, part: Option<&(Vec<u8>, bool)>) -> Result<(), String> {
+        self.waiting_parts.remove(&at);
+        let Some((uuid, is_last)) = part.filter(|_| self.is_shared()) else { return Ok(()) };
+        let holder = *self.parts.entry(uuid.clone()).or_insert(to);
+        if *is_last {
+            self.parts.remove(uuid);
+        }
+        self.waiting_parts.insert(at);
+        if holder == to { Ok(()) } else { Err(format!("{at} is a part of what {holder} gets, and went to {to}")) }
+    }
+
+    /// Whether somebody waits for parts who takes nothing now: then what is theirs is no sign of being stuck.
+    pub(crate) fn waits_for_parts(&self, takes: impl Fn(Index) -> bool) -> bool {
+        self.parts.values().any(|holder| !takes(*holder))
+    }
+
+    /// Entries that should have come by now, all but those that wait for their time.
+    pub(crate) fn overdue(&self, acknowledged: &Acknowledged, now: u64) -> Option<Position> {
+        let due = acknowledged.range(self.floor..).filter(|(_, sent)| sent.deliver_at > 0 && sent.deliver_at <= now);
+        due.map(|(at, _)| *at).find(|at| !self.delivered.contains(at) && !self.acked.contains(at))
     }
 
     /// Nothing that is not acked may be missing from the rest of a batch; without a crash it is exact.
@@ -213,6 +249,7 @@ impl Mirror {
 
     /// A consumer is gone: all it holds goes back.
     pub(crate) fn left(&mut self, by: Index) {
+        self.parts.retain(|_, holder| *holder != by);
         let ids = self.held_by(by);
         self.give_back(by, &ids);
     }
@@ -221,6 +258,7 @@ impl Mirror {
     pub(crate) fn reloaded(&mut self, crashed: bool) {
         self.held.clear();
         self.waiting.clear();
+        self.parts.clear();
         self.last = None;
         if crashed {
             self.kept.clear();

@@ -45,6 +45,10 @@ pub(crate) struct Tally {
     pub(crate) duplicates: usize,
     /// Times a consumer was told that it is the active one.
     pub(crate) takeovers: usize,
+    /// Delayed entries sent to consumers that share a subscription.
+    pub(crate) delayed: usize,
+    /// Parts of larger messages sent to such consumers.
+    pub(crate) parts: usize,
 }
 
 struct Consumer {
@@ -56,6 +60,15 @@ struct Consumer {
     writable: bool,
     /// Whether it was told that it is the active one.
     active: Option<bool>,
+}
+
+/// One stored entry.
+struct Stored {
+    at: Position,
+    name: String,
+    sequence: u64,
+    /// Whether it is no part of a larger message, or the last one.
+    is_whole: bool,
 }
 
 /// What a request was for.
@@ -315,7 +328,8 @@ impl Play {
 
     fn check_nothing_twice(&self) -> Result<(), String> {
         let mut seen = BTreeMap::new();
-        for (at, name, sequence) in self.stored() {
+        // Of a larger message any part but the last may be there again.
+        for Stored { at, name, sequence, .. } in self.stored().filter(|stored| stored.is_whole) {
             if let Some(before) = seen.insert((name.clone(), sequence), at) {
                 return Err(format!("{sequence} of {name} is stored twice, at {before} and {at}"));
             }
@@ -323,13 +337,14 @@ impl Play {
         Ok(())
     }
 
-    /// Everything that is stored: where, by whom, and its sequence id.
-    fn stored(&self) -> impl Iterator<Item = (Position, String, u64)> {
+    /// Everything that is stored.
+    fn stored(&self) -> impl Iterator<Item = Stored> {
         let ledgers = self.owner.topic.stats().ledgers.into_iter().map(|(id, ..)| ledger::LedgerId(id));
         let entries = |id: ledger::LedgerId| {
             self.owner.world.entries(id).iter().zip(0..).filter_map(move |(bytes, number)| {
                 let peek = wire::payload::peek(bytes).ok()?;
-                Some((Position::new(id.0, number), peek.producer_name.to_owned(), peek.sequence_id))
+                let is_whole = peek.chunk.is_none_or(|chunk| chunk.is_last());
+                Some(Stored { at: Position::new(id.0, number), name: peek.producer_name.to_owned(), sequence: peek.sequence_id, is_whole })
             })
         };
         ledgers.flat_map(entries)

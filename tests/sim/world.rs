@@ -138,7 +138,10 @@ impl World {
         let mut found = cursor.map(|cursor| Sequences::from_snapshot(&cursor.state.properties)).unwrap_or_default();
         let mut at = cursor.map_or(loaded.chain.first(), |cursor| loaded.chain.next(cursor.state.mark_delete));
         while at <= loaded.chain.last_confirmed() {
-            found.replay(&self.ledgers[&at.ledger][at.entry.0 as usize]);
+            // What was only said to be stored is missed when clients miss it.
+            if let Some(entry) = self.entries(at.ledger).get(at.entry.0 as usize) {
+                found.replay(entry);
+            }
             at = loaded.chain.next(at);
         }
         found

@@ -56,6 +56,10 @@ pub fn server_settings(config: &Config, data: &DataDir) -> io::Result<ServerSett
         auto_topic_creation: config.topics.auto_creation,
         auto_topic_partitions: auto_partitions(config),
         max_partitions: limit(config.topics.max_partitions),
+        non_persistent_topics: config.topics.non_persistent,
+        topic_watchers: config.patterns.watchers,
+        pattern_evaluation: config.patterns.evaluation,
+        pattern_max_length: config.patterns.max_length.get() as usize,
         default_bundles: config.topics.default_bundles.get(),
         shutdown_timeout: config.upkeep.shutdown_timeout,
         topic: topic_settings(config, data),
@@ -70,7 +74,7 @@ fn auto_partitions(config: &Config) -> Option<u32> {
 }
 
 fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
-    let (dispatch, ledgers, topics) = (&config.dispatch, &config.ledgers, &config.topics);
+    let (dispatch, ledgers, topics, timing) = (&config.dispatch, &config.ledgers, &config.topics, &config.timing);
     TopicSettings {
         ledger: LedgerLimits {
             max_entries: ledgers.max_entries.get(),
@@ -104,6 +108,9 @@ fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
             max_producers: config.deduplication.max_producers.get() as usize,
             forget_after_ms: millis(config.deduplication.inactivity),
         },
+        delayed_tick_ms: if timing.delayed { millis(timing.tick).max(1) } else { 0 },
+        message_ttl_ms: timing.ttl.map_or(0, millis),
+        expiry_check_ms: millis(timing.expiry_check),
         auto_subscription: topics.auto_subscription,
         // The epoch counts the starts on the data directory, so a name is never made twice.
         producer_name_prefix: format!("{}-{}", config.network.cluster_name, data.epoch),

@@ -11,6 +11,10 @@ pub struct EntryMeta {
     pub messages: u32,
     /// The producer's publish time, in milliseconds since the epoch.
     pub publish_time_ms: u64,
+    /// Not to be delivered before, in milliseconds since the epoch; 0 if it may be at once.
+    pub deliver_at_ms: u64,
+    /// Whether it is a part of a larger message.
+    pub is_chunk: bool,
 }
 
 /// An entry as it is stored and as it is sent: checksum, message metadata and payload, byte for byte.

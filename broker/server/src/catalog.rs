@@ -52,7 +52,8 @@ pub(crate) fn check_subscription(name: &TopicName, subscription: &str) -> Result
 }
 
 fn path<'a>(namespace: &'a NamespaceName, name: &'a TopicName) -> TopicPath<'a> {
-    namespace_path(namespace).topic(Domain::Persistent, name.local())
+    let domain = if name.is_persistent() { Domain::Persistent } else { Domain::NonPersistent };
+    namespace_path(namespace).topic(domain, name.local())
 }
 
 pub(crate) fn namespace_exists(metadata: &dyn MetadataStore, namespace: &NamespaceName) -> Result<bool, MetadataError> {
@@ -102,7 +103,7 @@ pub(crate) fn partitions(metadata: &dyn MetadataStore, name: &TopicName) -> Resu
     if let Some(count) = partition_count(metadata, name)? {
         return Ok(Some(count));
     }
-    if metadata.exists(&managed_ledger(name))? {
+    if name.is_persistent() && metadata.exists(&managed_ledger(name))? {
         return Ok(None);
     }
     require_namespace(metadata, &name.namespace())?;
@@ -137,6 +138,10 @@ pub(crate) fn partitions_for_client(
 /// See [`Handle::create_topic`](crate::Handle::create_topic).
 pub(crate) fn create_topic(metadata: &dyn MetadataStore, name: &TopicName, properties: Vec<(String, String)>) -> Result<(), TopicError> {
     require_namespace(metadata, &name.namespace())?;
+    if !name.is_persistent() {
+        // Nothing is kept of it: it is there while somebody uses it.
+        return Ok(());
+    }
     let base = name.partitioned();
     if let Some(count) = partition_count(metadata, &base)? {
         match name.partition_index() {
@@ -223,6 +228,9 @@ pub(crate) fn subscriptions(metadata: &dyn MetadataStore, name: &TopicName) -> R
 /// Removes a topic's record and its cursors, in one transaction; returns the ledgers that belonged to it. A record that
 /// cannot be read does not keep a topic alive: its ledgers are found as orphans at the next start.
 pub(crate) fn forget_topic(metadata: &dyn MetadataStore, name: &TopicName) -> Result<Vec<LedgerId>, TopicError> {
+    if !name.is_persistent() {
+        return Ok(Vec::new());
+    }
     let path = managed_ledger(name);
     let Some(stored) = metadata.get(&path)? else { return Err(TopicError::NotFound(name.clone())) };
     let list = ManagedLedger::decode_list(&stored.value).unwrap_or_default();

@@ -51,6 +51,8 @@ pub(crate) struct Connection {
     pub(crate) consumers: IdMap<Route<ConsumerSlot>>,
     /// UNSUBSCRIBEs on their way: request and consumer.
     pub(crate) unsubscribing: Vec<(u64, u64)>,
+    /// Watchers of topic lists, by the ids the client chose.
+    pub(crate) watchers: Vec<u64>,
     recently_closed: RecentlyClosed,
     pub(crate) pending_publishes: usize,
     pub(crate) opened_ms: u64,
@@ -244,6 +246,7 @@ fn admit(worker: &mut Worker, socket: OwnedWriteHalf, address: SocketAddr) -> (C
         producers: IdMap::default(),
         consumers: IdMap::default(),
         unsubscribing: Vec::new(),
+        watchers: Vec::new(),
         recently_closed: RecentlyClosed::default(),
         pending_publishes: 0,
         opened_ms: now,
@@ -463,6 +466,9 @@ impl Worker {
                 let event = TopicEvent::DetachConsumer { key: topic::ConsumerKey { connection: key, id }, request: None };
                 self.send(topic.worker, Letter::ToTopic { topic, event });
             }
+        }
+        if !connection.watchers.is_empty() {
+            self.shared.topic_watchers.forget(key, connection.watchers.drain(..));
         }
         self.left(connection.address.ip(), Speaks::Pulsar);
         tracing::debug!(peer = %connection.address, "connection closed");

@@ -23,7 +23,8 @@ impl Worker {
         let refusal = self.store_refusal();
         for (_, _, hosted) in self.topics.iter_mut() {
             let turn = &mut Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects };
-            hosted.topic.set_store_writable(turn, refusal.clone());
+            let Some(topic) = hosted.topic.persistent() else { continue };
+            topic.set_store_writable(turn, refusal.clone());
         }
     }
 

@@ -3,21 +3,24 @@
 use std::sync::atomic::Ordering;
 
 use ledger::{CacheKey, ReadRange, StoreError};
-use topic::{Change, Effect, ReadOutcome, Reply, Topic, Turn};
+use topic::{Change, Effect, NonPersistentTopic, ReadOutcome, Reply, Topic, Turn};
 use wire::{ServerError, TopicName};
 
 use crate::letter::{Letter, Opener, TopicEvent, TopicRef};
-use crate::loader::{LoadError, LoadRequest, LoadedTopic};
+use crate::loader::{LoadError, LoadRequest};
+use crate::room::{Loaded, Room};
 use crate::storage::Part;
 use crate::worker::Worker;
 
 /// A loaded topic.
 pub(crate) struct Hosted {
-    pub(crate) topic: Topic,
+    pub(crate) topic: Room,
     pub(crate) key: TopicRef,
     cache: CacheKey,
     /// The deadline that stands in the worker's heap.
     armed: Option<u64>,
+    /// Whether it stands in the worker's list of topics that something happened to.
+    touched: bool,
     /// Told when the topic has let go of everything.
     pub(crate) leaving: Vec<Box<dyn FnOnce() + Send>>,
     unloading: bool,
@@ -47,6 +50,7 @@ impl Worker {
             Some(Named::Loaded(topic)) => {
                 let topic = *topic;
                 self.attach(&name, topic, opener);
+                self.leave_if_deserted(topic);
             }
             Some(Named::Loading(waiting) | Named::Unloading(_, waiting) | Named::Deleting(waiting)) => waiting.push(opener),
             None => self.load(name, vec![opener]),
@@ -63,7 +67,10 @@ impl Worker {
             let namespace = request.name.namespace();
             let outcome = match shared.draining.load(Ordering::Acquire) {
                 true => Err(LoadError::Draining),
-                false => crate::loader::load(&*shared.metadata, &*shared.store, &shared.settings, &request),
+                false if request.name.is_persistent() => {
+                    crate::loader::load(&*shared.metadata, &*shared.store, &shared.settings, &request).map(Loaded::Persistent)
+                }
+                false => crate::loader::load_non_persistent(&*shared.metadata, &shared.settings, &request).map(Loaded::NonPersistent),
             };
             shared.post(worker, Letter::Loaded { name: request.name, outcome: Box::new(outcome) });
             if shared.policy_changes.load(Ordering::Acquire) != changes {
@@ -72,7 +79,7 @@ impl Worker {
         });
     }
 
-    pub(crate) fn loaded(&mut self, name: &TopicName, outcome: Result<LoadedTopic, LoadError>) {
+    pub(crate) fn loaded(&mut self, name: &TopicName, outcome: Result<Loaded, LoadError>) {
         let Some(Named::Loading(waiting)) = self.names.get_mut(name) else { return };
         let waiting = std::mem::take(waiting);
         self.names.remove(name);
@@ -88,6 +95,7 @@ impl Worker {
                 for opener in waiting {
                     self.attach(name, key, opener);
                 }
+                self.leave_if_deserted(key);
             }
             // Somebody who may not create asked first: those who may get their own try.
             Err(LoadError::NotFound(_))
@@ -110,15 +118,26 @@ impl Worker {
         }
     }
 
-    fn host(&mut self, name: &TopicName, loaded: LoadedTopic) -> TopicRef {
+    fn host(&mut self, name: &TopicName, loaded: Loaded) -> TopicRef {
         let cache = self.cache.open();
         let now = self.now;
         let worker = self.index;
-        let mut topic = Topic::new(name.clone(), loaded.ledger, loaded.version, loaded.cursors, loaded.settings, cache, now);
-        if let Some(sequences) = loaded.sequences {
-            topic.deduplicate(&mut Turn { now, cache: &mut self.cache, out: &mut self.effects }, sequences);
-        }
-        if let Some(refusal) = self.store_refusal() {
+        let mut topic = match loaded {
+            Loaded::Persistent(loaded) => {
+                let mut topic = Topic::new(name.clone(), loaded.ledger, loaded.version, loaded.cursors, loaded.settings, cache, now);
+                if let Some(sequences) = loaded.sequences {
+                    topic.deduplicate(&mut Turn { now, cache: &mut self.cache, out: &mut self.effects }, sequences);
+                }
+                Room::Persistent(topic)
+            }
+            Loaded::NonPersistent(settings) => {
+                self.shared.volatile_topics.note(name);
+                Room::NonPersistent(Box::new(NonPersistentTopic::new(name.clone(), *settings)))
+            }
+        };
+        if let Some(refusal) = self.store_refusal()
+            && let Some(topic) = topic.persistent()
+        {
             topic.set_store_writable(&mut Turn { now, cache: &mut self.cache, out: &mut self.effects }, Some(refusal));
         }
         let mut hosted = Some(topic);
@@ -127,6 +146,7 @@ impl Worker {
             key: TopicRef { worker, slot, generation },
             cache,
             armed: None,
+            touched: false,
             leaving: Vec::new(),
             unloading: false,
             deleting: false,
@@ -167,8 +187,15 @@ impl Worker {
     /// Something happened to a topic.
     pub(crate) fn on_topic(&mut self, key: TopicRef, event: TopicEvent) {
         let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { return self.undeliverable(key, event) };
-        let topic = &mut hosted.topic;
         let turn = &mut Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects };
+        let topic = match &mut hosted.topic {
+            Room::Persistent(topic) => topic,
+            Room::NonPersistent(topic) => {
+                crate::room::tell(topic, turn, event);
+                self.after_event(key);
+                return self.leave_if_deserted(key);
+            }
+        };
         match event {
             TopicEvent::Publish(publish) => topic.publish(turn, publish),
             TopicEvent::Ack(ack) => topic.ack(turn, ack),
@@ -226,18 +253,35 @@ impl Worker {
         }
     }
 
-    /// Does what a topic asked for in its last event, and keeps its deadline.
+    /// Does what a topic asked for in its last event, and looks at the rest once a turn.
     pub(crate) fn after_event(&mut self, key: TopicRef) {
         self.carry_out(key);
-        let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { return };
-        if let Some(at) = hosted.topic.next_deadline()
-            && hosted.armed.is_none_or(|armed| at < armed)
+        if let Some(hosted) = self.topics.get_mut(key.slot, key.generation)
+            && !hosted.touched
         {
-            self.timers.arm(hosted.armed.replace(at), at, key.slot, key.generation);
+            hosted.touched = true;
+            self.touched.push(key);
         }
-        if hosted.unloading && hosted.topic.unloaded() {
-            self.let_go(key);
+    }
+
+    /// Of each topic that something happened to in this turn: keeps its deadline, and lets go of it if it is done.
+    pub(crate) fn settle_touched(&mut self) {
+        let mut touched = std::mem::take(&mut self.touched);
+        for key in touched.drain(..) {
+            let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { continue };
+            hosted.touched = false;
+            if let Some(at) = hosted.topic.next_deadline()
+                && hosted.armed.is_none_or(|armed| at < armed)
+            {
+                self.timers.arm(hosted.armed.replace(at), at, key.slot, key.generation);
+            }
+            if hosted.unloading && hosted.topic.unloaded() {
+                self.let_go(key);
+            }
         }
+        // Letting go may have touched others, which keep their places.
+        touched.append(&mut self.touched);
+        self.touched = touched;
     }
 
     pub(crate) fn tick_topic(&mut self, at: u64, slot: u32, generation: u32) {
@@ -330,13 +374,21 @@ impl Worker {
             Part::Entries { topic, .. } | Part::Cursor { topic, .. } => topic,
         };
         let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { return };
+        let Some(topic) = hosted.topic.persistent() else { return };
         let turn = &mut Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects };
         match (part, outcome) {
-            (Part::Entries { last, .. }, Ok(())) => hosted.topic.appended(turn, last),
-            (Part::Entries { first, .. }, Err(error)) => hosted.topic.append_failed(turn, first, error),
-            (Part::Cursor { tag, .. }, outcome) => hosted.topic.cursor_appended(turn, tag, outcome.clone()),
+            (Part::Entries { last, .. }, Ok(())) => topic.appended(turn, last),
+            (Part::Entries { first, .. }, Err(error)) => topic.append_failed(turn, first, error),
+            (Part::Cursor { tag, .. }, outcome) => topic.cursor_appended(turn, tag, outcome.clone()),
         }
         self.after_event(key);
+    }
+
+    /// A topic that stores nothing goes with the last one who has a use for it.
+    fn leave_if_deserted(&mut self, key: TopicRef) {
+        if self.topics.get_mut(key.slot, key.generation).is_some_and(|hosted| hosted.topic.is_deserted()) {
+            self.begin_unload(key);
+        }
     }
 
     /// Starts to let go of a topic; its clients are told and come back.
@@ -356,6 +408,9 @@ impl Worker {
         let Some(hosted) = self.topics.remove(key.slot, key.generation) else { return };
         self.cache.close(hosted.cache);
         let name = hosted.topic.name().clone();
+        if !name.is_persistent() {
+            self.shared.volatile_topics.forget(&name);
+        }
         let mut waiting = match self.names.remove(&name) {
             Some(Named::Unloading(_, waiting)) => waiting,
             _ => Vec::new(),

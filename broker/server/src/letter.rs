@@ -7,7 +7,8 @@ use topic::{
 use wire::{Command, TopicName};
 
 use crate::listener::Accepted;
-use crate::loader::{LoadError, LoadedTopic};
+use crate::loader::LoadError;
+use crate::room::Loaded;
 use crate::worker::Worker;
 
 /// A loaded topic: its worker, its slot there, and a generation that tells successive topics in one slot apart.
@@ -25,7 +26,7 @@ pub(crate) enum Letter {
     /// A client wants to attach to a topic, which may have to be loaded first.
     Open { name: TopicName, opener: Opener },
     /// A load ended.
-    Loaded { name: TopicName, outcome: Box<Result<LoadedTopic, LoadError>> },
+    Loaded { name: TopicName, outcome: Box<Result<Loaded, LoadError>> },
     /// Something happened to a topic.
     ToTopic { topic: TopicRef, event: TopicEvent },
     /// Something for a connection, by the topic that wants it.

@@ -94,6 +94,33 @@ pub(crate) fn load(
     loaded
 }
 
+/// A topic that stores nothing only needs a namespace, and a name that is free for it.
+pub(crate) fn load_non_persistent(
+    metadata: &dyn MetadataStore,
+    settings: &ServerSettings,
+    request: &LoadRequest,
+) -> Result<Box<TopicSettings>, LoadError> {
+    let failed = |error| LoadError::Metadata { topic: request.name.to_string(), error };
+    if !catalog::namespace_exists(metadata, &request.name.namespace()).map_err(failed)? {
+        return Err(LoadError::NoSuchNamespace(request.name.namespace_str().to_owned()));
+    }
+    let partitions = catalog::partition_count(metadata, &request.name.partitioned()).map_err(failed)?;
+    may_be_created(&request.name, partitions, request.create)?;
+    Ok(Box::new(settings.topic.clone()))
+}
+
+/// A missing topic comes into being only if its name is free: not a partitioned topic's, nor that of a partition beyond the count.
+fn may_be_created(name: &TopicName, partitions: Option<u32>, create: bool) -> Result<(), LoadError> {
+    match (name.partition_index(), partitions) {
+        (None, Some(_)) => Err(LoadError::Partitioned(name.to_string())),
+        (Some(index), Some(partitions)) if index >= partitions => Err(LoadError::NoSuchPartition { topic: name.to_string(), partitions }),
+        // A partition of a partitioned topic exists by its parent's word, whoever asks.
+        (Some(_), Some(_)) => Ok(()),
+        (_, None) if create => Ok(()),
+        (_, None) => Err(LoadError::NotFound(name.to_string())),
+    }
+}
+
 struct Load<'a> {
     metadata: &'a dyn MetadataStore,
     store: &'a dyn LedgerStore,
@@ -141,23 +168,9 @@ impl Load<'_> {
         if !catalog::namespace_exists(self.metadata, &self.name.namespace()).map_err(|e| self.metadata(e))? {
             return Err(LoadError::NoSuchNamespace(self.name.namespace_str().to_owned()));
         }
-        self.may_be_created(create)?;
-        Ok((LedgerList::default(), Expected::Absent))
-    }
-
-    /// A missing topic comes into being only if its name is free: not a partitioned topic's, nor that of a partition beyond the count.
-    fn may_be_created(&self, create: bool) -> Result<(), LoadError> {
         let partitions = catalog::partition_count(self.metadata, &self.name.partitioned()).map_err(|e| self.metadata(e))?;
-        match (self.name.partition_index(), partitions) {
-            (None, Some(_)) => Err(LoadError::Partitioned(self.name.to_string())),
-            (Some(index), Some(partitions)) if index >= partitions => {
-                Err(LoadError::NoSuchPartition { topic: self.name.to_string(), partitions })
-            }
-            // A partition of a partitioned topic exists by its parent's word, whoever asks.
-            (Some(_), Some(_)) => Ok(()),
-            (_, None) if create => Ok(()),
-            (_, None) => Err(LoadError::NotFound(self.name.to_string())),
-        }
+        may_be_created(self.name, partitions, create)?;
+        Ok((LedgerList::default(), Expected::Absent))
     }
 
     /// The true end of a ledger; none if it is gone, which then is as good as empty.

@@ -10,6 +10,7 @@ use wire::{Command, NamespaceName, ServerError, TopicName};
 use crate::catalog;
 use crate::handle::TopicError;
 use crate::letter::Letter;
+use crate::pattern::{TopicPattern, topics_hash};
 use crate::session::Offence;
 use crate::worker::Worker;
 
@@ -19,6 +20,8 @@ impl Worker {
         match command {
             Command::LookupTopic(lookup) => self.lookup_topic(key, *lookup),
             Command::PartitionedTopicMetadata(get) => self.partitioned_metadata(key, *get),
+            Command::WatchTopicList(watch) => self.watch_topics(key, *watch),
+            Command::WatchTopicListClose(close) => self.close_watch(key, *close),
             Command::GetTopicsOfNamespace(get) => self.topics_of_namespace(key, *get),
             // Of a newer protocol: clients use what the handshake offered, and an answer to this could not be spelt.
             Command::Unknown(number) => tracing::debug!(connection = key.slot, number, "a command of an unknown type is ignored"),
@@ -122,22 +125,39 @@ impl Worker {
             Ok(namespace) => namespace,
             Err(error) => return self.tell_error(key, request_id, ServerError::InvalidTopicName, &error.to_string()),
         };
-        let persistent = get.mode() != TopicsMode::NonPersistent;
+        let (persistent, non_persistent) = (get.mode() != TopicsMode::NonPersistent, get.mode() != TopicsMode::Persistent);
+        let settings = &self.shared.settings;
+        // A pattern that cannot be used here is the client's to apply.
+        let pattern = get.topics_pattern.as_deref().filter(|_| settings.pattern_evaluation);
+        let pattern = pattern.and_then(|pattern| TopicPattern::new(pattern, settings.pattern_max_length).ok());
+        let mut loaded = if non_persistent { self.shared.volatile_topics.of(&namespace) } else { Vec::new() };
         let fail = move |error: ServerError, message| proto::CommandError { request_id, error: error.into(), message }.into();
         self.answer_from_metadata(key, fail, move |metadata| {
             let topics = match catalog::topics(metadata, &namespace) {
-                Ok(topics) if persistent => topics,
-                Ok(_) | Err(TopicError::NoSuchNamespace(_)) => Vec::new(),
+                Ok(mut topics) if persistent => {
+                    topics.append(&mut loaded);
+                    topics
+                }
+                Ok(_) => loaded,
+                Err(TopicError::NoSuchNamespace(_)) => Vec::new(),
                 Err(error) => {
                     return proto::CommandError { request_id, error: ServerError::MetadataError.into(), message: error.to_string() }.into();
                 }
             };
+            let shown = |topic: &&TopicName| pattern.as_ref().is_none_or(|pattern| pattern.shows(topic));
+            let mut topics: Vec<String> = topics.iter().filter(shown).map(TopicName::to_string).collect();
+            topics.sort_unstable();
+            let hash = topics_hash(topics.iter().map(String::as_str));
+            let changed = get.topics_hash.as_ref() != Some(&hash);
+            if !changed {
+                topics.clear();
+            }
             proto::CommandGetTopicsOfNamespaceResponse {
                 request_id,
-                topics: topics.iter().map(TopicName::to_string).collect(),
-                filtered: Some(false),
-                changed: Some(true),
-                ..Default::default()
+                topics,
+                filtered: Some(pattern.is_some()),
+                topics_hash: Some(hash),
+                changed: Some(changed),
             }
             .into()
         });
@@ -197,13 +217,6 @@ fn absent(command: &Command) -> Option<Command> {
             ..Default::default()
         }
         .into(),
-        Command::WatchTopicList(c) => proto::CommandError {
-            request_id: c.request_id,
-            error: no.into(),
-            message: "topic lists are not watched here: poll them".to_owned(),
-        }
-        .into(),
-        Command::WatchTopicListClose(c) => proto::CommandSuccess { request_id: c.request_id, schema: None }.into(),
         _ => return None,
     })
 }

@@ -8,6 +8,7 @@ use metadata::paths::{NamespacePath, POLICIES, Place};
 use metadata::{MetadataError, MetadataStore, Watch, WatchEvent};
 use wire::NamespaceName;
 
+use crate::hosting::Hosted;
 use crate::letter::Letter;
 use crate::shared::Shared;
 use crate::worker::Worker;
@@ -76,8 +77,8 @@ impl Worker {
     /// clients come back at once.
     fn set_deduplication(&mut self, namespace: &NamespaceName, enabled: bool) {
         let differs = |topic: &topic::Topic| topic.name().namespace() == *namespace && topic.deduplicates() != enabled;
-        let keys: Vec<_> =
-            self.topics.iter_mut().filter(|(_, _, hosted)| differs(&hosted.topic)).map(|(_, _, hosted)| hosted.key).collect();
+        let wrong = |hosted: &mut Hosted| hosted.topic.persistent().is_some_and(|topic| differs(topic)).then_some(hosted.key);
+        let keys: Vec<_> = self.topics.iter_mut().filter_map(|(_, _, hosted)| wrong(hosted)).collect();
         for key in keys {
             self.begin_unload(key);
         }

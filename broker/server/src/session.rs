@@ -130,7 +130,7 @@ impl Worker {
             server_version: concat!("Geminga ", env!("CARGO_PKG_VERSION")).to_owned(),
             protocol_version: Some(wire::features::negotiated_version(connect.protocol_version())),
             max_message_size: Some(i32::try_from(max_message_bytes).unwrap_or(i32::MAX)),
-            feature_flags: Some(wire::features::broker_flags(false)),
+            feature_flags: Some(wire::features::broker_flags(self.shared.settings.topic_watchers)),
         };
         if let Some(connection) = self.connections.get_mut(key.slot, key.generation) {
             let client_version = connect.client_version.chars().filter(|c| !c.is_whitespace()).take(64).collect();
@@ -389,11 +389,13 @@ impl Worker {
     /// A topic name that this broker can serve.
     pub(crate) fn usable_topic(&self, text: &str) -> Result<TopicName, (ServerError, String)> {
         let name = text.parse::<TopicName>().map_err(|e| (ServerError::InvalidTopicName, e.to_string()))?;
-        if !name.is_persistent() {
-            return Err((ServerError::NotAllowedError, format!("{name}: non-persistent topics are not served yet; use persistent://")));
-        }
-        if !self.shared.settings.persistent_topics {
-            return Err((ServerError::NotAllowedError, format!("{name}: persistent topics are switched off (enablePersistentTopics)")));
+        let settings = &self.shared.settings;
+        let (serves, what) = match name.is_persistent() {
+            true => (settings.persistent_topics, "persistent topics are switched off (enablePersistentTopics)"),
+            false => (settings.non_persistent_topics, "non-persistent topics are switched off (enableNonPersistentTopics)"),
+        };
+        if !serves {
+            return Err((ServerError::NotAllowedError, format!("{name}: {what}")));
         }
         catalog::check_topic(&name).map_err(|message| (ServerError::InvalidTopicName, message))?;
         Ok(name)

@@ -67,6 +67,14 @@ pub struct ServerSettings {
     pub auto_topic_creation: bool,
     /// Partitions of such a topic; none for a topic without partitions.
     pub auto_topic_partitions: Option<u32>,
+    /// Whether non-persistent topics are served.
+    pub non_persistent_topics: bool,
+    /// Whether clients may watch the topics of a namespace.
+    pub topic_watchers: bool,
+    /// Whether lists of topics are filtered here by the client's pattern.
+    pub pattern_evaluation: bool,
+    /// The longest pattern over topics, in bytes.
+    pub pattern_max_length: usize,
     /// Partitions a partitioned topic may have, 0 = no limit.
     pub max_partitions: u32,
     /// Bundles of a new namespace.

@@ -19,6 +19,8 @@ use crate::letter::Letter;
 use crate::mailbox::Mailbox;
 use crate::metrics::SharedCounters;
 use crate::settings::ServerSettings;
+use crate::volatile::VolatileTopics;
+use crate::watch::TopicWatchers;
 
 /// Serves one HTTP connection on the loop that owns it; the front door passes it in, so that the server knows no HTTP.
 pub type HttpService = Arc<dyn Fn(TcpStream, SocketAddr) -> Pin<Box<dyn Future<Output = ()>>> + Send + Sync>;
@@ -37,6 +39,10 @@ pub(crate) struct Shared {
     pub(crate) control: Control,
     /// Set right after the rest, since it holds a handle to it.
     pub(crate) http: OnceLock<HttpService>,
+    /// Who watches which topics there are.
+    pub(crate) topic_watchers: TopicWatchers,
+    /// Loaded topics that no metadata tells of.
+    pub(crate) volatile_topics: VolatileTopics,
     /// Questions that control threads are asked and have not answered.
     pub(crate) lookups: AtomicUsize,
     /// The state of the store that the operator was last told.

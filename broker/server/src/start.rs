@@ -23,6 +23,8 @@ use crate::mailbox::Mailbox;
 use crate::metrics::SharedCounters;
 use crate::settings::{Listen, ServerSettings};
 use crate::shared::{HttpService, Shared};
+use crate::volatile::VolatileTopics;
+use crate::watch::TopicWatchers;
 use crate::worker::{self, Worker};
 use crate::{loader, orphans, policies};
 
@@ -99,6 +101,8 @@ impl Bound {
             metadata,
             control: Control::start(self.settings.control_threads, self.settings.max_topic_loads)?,
             http: OnceLock::new(),
+            topic_watchers: TopicWatchers::default(),
+            volatile_topics: VolatileTopics::default(),
             lookups: AtomicUsize::new(0),
             reported: Mutex::new(StoreHealth::Ready),
             failed: watch::Sender::new(None),

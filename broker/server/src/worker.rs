@@ -15,7 +15,7 @@ use wire::TopicName;
 use crate::clock::Clock;
 use crate::connection::{self, Connection};
 use crate::hosting::{Hosted, Named};
-use crate::letter::Letter;
+use crate::letter::{Letter, TopicRef};
 use crate::listener::Speaks;
 use crate::metrics::WorkerStats;
 use crate::shared::Shared;
@@ -39,6 +39,8 @@ pub(crate) struct Worker {
     pub(crate) effects: Effects,
     pub(crate) storage: Storage,
     pub(crate) timers: Timers,
+    /// Topics that something happened to in this turn.
+    pub(crate) touched: Vec<TopicRef>,
     /// Letters of this turn to this worker.
     pub(crate) local: VecDeque<Letter>,
     /// Letters of this turn to the others.
@@ -92,6 +94,7 @@ impl Worker {
             effects: Effects::new(),
             storage: Storage::default(),
             timers: Timers::default(),
+            touched: Vec::new(),
             local: VecDeque::new(),
             outboxes: (0..workers).map(|_| Vec::new()).collect(),
             dirty: Vec::new(),
@@ -145,7 +148,7 @@ impl Worker {
         self.read_local(me);
         self.fire_timers();
         self.sweep();
-        self.read_local(me);
+        self.come_to_rest(me);
         self.storage.hand_over(self.index, &self.shared);
         self.flush_connections();
         // Writing may have made room that lets consumers go on; what they get now goes out with the next turn.
@@ -154,6 +157,17 @@ impl Worker {
         }
         self.send_outboxes();
         self.timers.next().into_iter().chain(self.next_sweep).min()
+    }
+
+    /// Reads on until nothing is left to read and every topic that something happened to was looked after.
+    fn come_to_rest(&mut self, me: &Rc<RefCell<Worker>>) {
+        loop {
+            self.read_local(me);
+            if self.touched.is_empty() {
+                return;
+            }
+            self.settle_touched();
+        }
     }
 
     fn read_mailbox(&mut self, me: &Rc<RefCell<Worker>>) {

@@ -119,6 +119,11 @@ impl Dedup {
         new
     }
 
+    /// Whether a sequence id is above all that are stored or on their way.
+    pub(crate) fn is_beyond(&self, known: Known, sequence: u64) -> bool {
+        self.names.get(known as usize).is_none_or(|name| signed(sequence) > name.pushed)
+    }
+
     /// A publish is stored.
     pub(crate) fn stored(&mut self, known: Option<Known>, sequence: u64, highest: u64) {
         self.unsaved += 1;

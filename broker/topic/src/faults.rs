@@ -13,4 +13,10 @@ pub struct Faults {
     pub takeover_without_rewind: bool,
     /// Sequence ids that are already known are taken for new ones.
     pub duplicates_are_new: bool,
+    /// Parts of a larger message go round over the consumers like any other entry.
+    pub parts_go_round: bool,
+    /// What is acked of a batch is not written, so a restart forgets it.
+    pub batch_bits_not_written: bool,
+    /// Delayed messages are delivered at once.
+    pub delays_ignored: bool,
 }

@@ -3,6 +3,7 @@
 //! No clock, no I/O, no locks. Its owner calls [`Topic`] with events; what the topic wants done comes out as
 //! [`Effect`]s, in an order that must be kept for each connection.
 
+mod nonpersistent;
 mod topic;
 
 mod access;
@@ -11,7 +12,9 @@ mod dedup;
 mod producers;
 mod publishing;
 
+mod chunks;
 mod consumer;
+mod delayed;
 mod dispatcher;
 mod pending;
 mod phases;
@@ -21,6 +24,7 @@ mod seek;
 mod subscription;
 
 mod backlog;
+mod expiry;
 mod ledgers;
 mod persistence;
 mod unload;
@@ -43,4 +47,5 @@ pub use event::{
     TopicSettings, Turn,
 };
 pub use keys::{ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, ProducerSlot};
+pub use nonpersistent::NonPersistentTopic;
 pub use topic::Topic;

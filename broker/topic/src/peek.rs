@@ -6,8 +6,13 @@ use ledger::EntryMeta;
 /// consumer's client that refuses it.
 pub(crate) fn entry_meta(entry: &[u8]) -> EntryMeta {
     match wire::payload::peek(entry) {
-        Ok(peek) => EntryMeta { messages: peek.messages, publish_time_ms: peek.publish_time },
-        Err(_) => EntryMeta { messages: 1, publish_time_ms: 0 },
+        Ok(peek) => EntryMeta {
+            messages: peek.messages,
+            publish_time_ms: peek.publish_time,
+            deliver_at_ms: peek.deliver_at.and_then(|at| u64::try_from(at).ok()).unwrap_or(0),
+            is_chunk: peek.chunk.is_some(),
+        },
+        Err(_) => EntryMeta { messages: 1, ..EntryMeta::default() },
     }
 }
 

@@ -67,6 +67,42 @@ impl PendingAcks {
         self.held += u64::from(remaining);
     }
 
+    /// An entry of `messages` that was passed over when it was read went to a consumer now.
+    pub(crate) fn delivered_late(&mut self, at: Position, to: ConsumerIndex, messages: u32, remaining: u32) {
+        if self.insert(Pending { at, holder: Holder::Consumer(to), messages, remaining, redeliveries: 0 }) {
+            self.held += u64::from(remaining);
+        }
+    }
+
+    /// Puts an entry in its place; false if it is known already.
+    fn insert(&mut self, entry: Pending) -> bool {
+        let index = self.first_not_before(entry.at, self.entries.len());
+        match self.entries.get_mut(index) {
+            Some(known) if known.at == entry.at && known.holder != Holder::Done => return false,
+            Some(known) if known.at == entry.at => *known = entry,
+            _ => self.entries.insert(index, entry),
+        }
+        self.live += 1;
+        true
+    }
+
+    /// An entry that was never delivered waits for a consumer that takes nothing now; it does not count as one to deliver again.
+    pub(crate) fn set_aside_late(&mut self, at: Position, messages: u32, remaining: u32) {
+        self.insert(Pending { at, holder: Holder::Nobody, messages, remaining, redeliveries: 0 });
+    }
+
+    /// An entry to deliver again waits for a consumer that takes nothing now.
+    pub(crate) fn set_aside(&mut self, at: Position) {
+        self.again.remove(at);
+    }
+
+    /// An entry that was set aside waits no longer: anybody may have it.
+    pub(crate) fn give_to_anybody(&mut self, at: Position) {
+        if self.waiting(at).is_some() {
+            self.again.add(at);
+        }
+    }
+
     /// How often a waiting entry was delivered before, and how many of its messages are left.
     pub(crate) fn waiting(&self, at: Position) -> Option<(u32, u32)> {
         let entry = self.entries.get(self.find(at)?)?;

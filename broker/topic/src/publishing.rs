@@ -69,12 +69,12 @@ impl Topic {
         let meta = entry_meta(&bytes);
         let mut waiting =
             Waiting { at: Position::EARLIEST, producer: slot, sequence, highest_sequence, known: None, duplicate: false, meta, bytes };
-        // Of a larger message only the last part tells that it is complete.
-        if let (Some(dedup), Some(known)) = (&mut self.dedup, producer.known)
-            && !is_unfinished(&waiting.bytes)
-        {
-            waiting.known = Some(known);
-            waiting.duplicate = !dedup.is_new(known, sequence, highest_sequence) && !self.faults.duplicates_are_new;
+        if let (Some(dedup), Some(known)) = (&mut self.dedup, producer.known) {
+            // Of a larger message the last part tells that it is complete: the others do not count, but need not be there again.
+            let counts = !(meta.is_chunk && is_unfinished(&waiting.bytes));
+            waiting.known = counts.then_some(known);
+            let is_new = if counts { dedup.is_new(known, sequence, highest_sequence) } else { dedup.is_beyond(known, sequence) };
+            waiting.duplicate = !is_new && !self.faults.duplicates_are_new;
         }
         producer.pending += 1;
         if waiting.duplicate {

@@ -39,10 +39,13 @@ fn every_promise_holds_for_every_seed() {
         total.seeks += tally.seeks;
         total.duplicates += tally.duplicates;
         total.takeovers += tally.takeovers;
+        total.delayed += tally.delayed;
+        total.parts += tally.parts;
     }
     eprintln!("{total:?}");
     let enough = total.acknowledged > 1_000 && total.redelivered > 1_000 && total.crashes > 100 && total.unloads > 100 && total.seeks > 100;
     let enough = enough && total.duplicates > 100 && total.takeovers > 100;
+    let enough = enough && total.delayed > 1_000 && total.parts > 1_000;
     assert!(enough, "a simulation in which nothing happens proves nothing: {total:?}");
 }
 
@@ -82,9 +85,30 @@ fn a_message_that_is_stored_twice_is_noticed() {
 }
 
 #[test]
+fn delays_that_are_ignored_are_noticed() {
+    let faults = Faults { delays_ignored: true, ..Faults::default() };
+    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 20).expect("noticed");
+    assert!(violation.contains("early"), "{violation}");
+}
+
+#[test]
+fn parts_of_one_message_at_several_consumers_are_noticed() {
+    let faults = Faults { parts_go_round: true, ..Faults::default() };
+    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 50).expect("noticed");
+    assert!(violation.contains("is a part of what"), "{violation}");
+}
+
+#[test]
+fn batch_bits_that_are_not_written_are_noticed() {
+    let faults = Faults { batch_bits_not_written: true, ..Faults::default() };
+    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 50).expect("noticed");
+    assert!(violation.contains("left, not"), "{violation}");
+}
+
+#[test]
 fn a_receipt_before_the_entry_is_durable_is_noticed() {
     let violation = first_violation(Script { confirm_early: true, steps: STEPS, ..Script::default() }, 50).expect("noticed");
-    assert!(violation.contains("lost") || violation.contains("missing"), "{violation}");
+    assert!(["lost", "missing", "never came"].iter().any(|word| violation.contains(word)), "{violation}");
 }
 
 #[test]

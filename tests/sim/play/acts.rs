@@ -13,9 +13,17 @@ impl Play {
             return self.attach_producer(index);
         }
         for _ in 0..self.rng.usize(1..6) {
-            let messages = if self.rng.bool() { 1 } else { self.rng.u32(2..9) };
             let time = self.owner.now.wall_ms;
-            self.producers[index].produce(messages, time);
+            match self.rng.u8(..20) {
+                0..2 => {
+                    let most = 1 << self.rng.u32(1..15);
+                    let deliver_at = time + self.rng.u64(1..=most);
+                    self.producers[index].produce_delayed(deliver_at, time);
+                }
+                2 => self.producers[index].produce_parts(self.rng.i32(1..6), time),
+                3..12 => self.producers[index].produce(1, time),
+                _ => self.producers[index].produce(self.rng.u32(2..9), time),
+            }
         }
         self.send(index)
     }

@@ -34,8 +34,19 @@ impl Play {
                 let over = mirror.is_shared() && self.is_over_a_limit(known.unacked_messages, subscription.unacked_messages);
                 let standby = consumer.subscription == "failover" && consumer.active != Some(true);
                 let takes = consumer.permits > 0 && consumer.writable && !over && !standby;
-                if takes && subscription.backlog > mirror.held() as u64 {
-                    let more = subscription.backlog - mirror.held() as u64;
+                let here = |other: Index| self.consumers.get(other).is_some_and(|other| other.permits > 0 && other.writable);
+                let limited = self.settings.max_unacked_per_consumer > 0;
+                if !takes || (mirror.is_shared() && mirror.waits_for_parts(|other| here(other) && !limited)) {
+                    continue;
+                }
+                if mirror.is_shared()
+                    && let Some(late) = mirror.overdue(&self.acknowledged, self.owner.now.wall_ms - self.settings.delayed_tick_ms)
+                {
+                    return Err(format!("{late} is more than a tick late and does not come to consumer {index} of {}", subscription.name));
+                }
+                let accounted = mirror.held() as u64 + subscription.delayed;
+                if subscription.backlog > accounted {
+                    let more = subscription.backlog - accounted;
                     return Err(format!("consumer {index} of {} has permits and {more} entries do not come", subscription.name));
                 }
             }

@@ -23,7 +23,6 @@ pub enum Verdict {
 const NOT_YET: &[&str] = &[
     "brokerServicePortTls",
     "webServicePortTls",
-    "enableNonPersistentTopics",
     "logMaxBlockBytes",
     "managedLedgerInactiveLedgerRolloverTimeSeconds",
     "managedLedgerMaxUnackedRangesToPersistInMetadataStore",
@@ -32,10 +31,7 @@ const NOT_YET: &[&str] = &[
     "managedLedgerDeleteMaxConcurrentRequests",
     "managedLedgerMaxReadsInFlightSizeInMB",
     "autoSkipNonRecoverableData",
-    "maxUnackedMessagesPerBroker",
-    "maxUnackedMessagesPerSubscriptionOnBrokerBlocked",
     "dispatcherMinReadBatchSize",
-    "preciseDispatcherFlowControl",
     "statsUpdateFrequencyInSecs",
     "statsUpdateInitialDelayInSecs",
 ];
