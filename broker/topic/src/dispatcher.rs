@@ -3,6 +3,7 @@
 //! A type is one file beside this one and one variant of [`Dispatcher`]. It picks consumers and remembers what they hold; the
 //! [`Lane`] knows where the subscription stands and how entries are come by.
 
+mod failover;
 mod shared;
 mod single_active;
 
@@ -60,7 +61,11 @@ pub(crate) enum Dispatcher {
 
 impl Dispatcher {
     pub(crate) fn new(kind: SubscriptionKind) -> Dispatcher {
-        if kind.has_one_active() { Dispatcher::SingleActive(SingleActive::default()) } else { Dispatcher::Shared(Box::default()) }
+        match kind {
+            SubscriptionKind::Exclusive => Dispatcher::SingleActive(SingleActive::new(false)),
+            SubscriptionKind::Failover => Dispatcher::SingleActive(SingleActive::new(true)),
+            SubscriptionKind::Shared | SubscriptionKind::KeyShared => Dispatcher::Shared(Box::default()),
+        }
     }
 
     /// A consumer joined the lane.
@@ -76,6 +81,37 @@ impl Dispatcher {
         match self {
             Dispatcher::SingleActive(single) => single.left(lane, consumer, lent),
             Dispatcher::Shared(shared) => shared.left(consumer, lent),
+        }
+    }
+
+    /// Consumers came or went, and those who came know that they are attached: where one is active, it may be another now.
+    pub(crate) fn appoint(&mut self, lane: &mut Lane, lent: &Lent<'_>, turn: &mut Turn<'_>) {
+        if let Dispatcher::SingleActive(single) = self {
+            single.appoint(lane, lent, turn);
+        }
+    }
+
+    /// The consumer that gets everything, where there is one.
+    pub(crate) fn active(&self) -> Option<ConsumerIndex> {
+        match self {
+            Dispatcher::SingleActive(single) => single.active(),
+            Dispatcher::Shared(_) => None,
+        }
+    }
+
+    /// When [`tick`](Self::tick) wants to be called.
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        match self {
+            Dispatcher::SingleActive(single) => single.deadline(),
+            Dispatcher::Shared(_) => None,
+        }
+    }
+
+    /// Does what is due. Returns whether there may be something to dispatch.
+    pub(crate) fn tick(&mut self, lane: &mut Lane, lent: &Lent<'_>, turn: &mut Turn<'_>) -> bool {
+        match self {
+            Dispatcher::SingleActive(single) => single.tick(lane, lent, turn),
+            Dispatcher::Shared(_) => false,
         }
     }
 
@@ -111,7 +147,7 @@ impl Dispatcher {
     /// The consumer wants these entries again, or all that it holds.
     pub(crate) fn redeliver(&mut self, lane: &mut Lane, consumer: ConsumerIndex, ids: &[Position], lent: &Lent<'_>) {
         match self {
-            Dispatcher::SingleActive(single) => single.redeliver(lane, lent),
+            Dispatcher::SingleActive(single) => single.redeliver(lane, consumer, lent),
             Dispatcher::Shared(shared) => shared.redeliver(lane, consumer, ids),
         }
     }

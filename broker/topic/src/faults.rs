@@ -9,6 +9,10 @@ pub struct Faults {
     pub highest_id_in_receipt: bool,
     /// Entries of a consumer that leaves are sent again as if for the first time.
     pub count_not_raised_on_close: bool,
+    /// The next active consumer of a Failover subscription goes on where the one before was.
+    pub takeover_without_rewind: bool,
+    /// Sequence ids that are already known are taken for new ones.
+    pub duplicates_are_new: bool,
     /// Parts of a larger message go round over the consumers like any other entry.
     pub parts_go_round: bool,
     /// What is acked of a batch is not written, so a restart forgets it.

@@ -16,6 +16,11 @@ pub(crate) fn entry_meta(entry: &[u8]) -> EntryMeta {
     }
 }
 
+/// Whether an entry is a part of a larger message, and not the last one.
+pub(crate) fn is_unfinished(entry: &[u8]) -> bool {
+    wire::payload::peek(entry).is_ok_and(|peek| peek.chunk.is_some_and(|chunk| !chunk.is_last()))
+}
+
 /// The index of the last message of a batch; -1 if the entry is no batch.
 pub(crate) fn last_batch_index(entry: &[u8]) -> i32 {
     match wire::payload::peek(entry) {

@@ -32,7 +32,8 @@ impl Play {
                     return Err(format!("consumer {index} holds {}, the topic counts {}", mirror.unacked(index), known.unacked_messages));
                 }
                 let over = mirror.is_shared() && self.is_over_a_limit(known.unacked_messages, subscription.unacked_messages);
-                let takes = consumer.permits > 0 && consumer.writable && !over;
+                let standby = consumer.subscription == "failover" && consumer.active != Some(true);
+                let takes = consumer.permits > 0 && consumer.writable && !over && !standby;
                 let here = |other: Index| self.consumers.get(other).is_some_and(|other| other.permits > 0 && other.writable);
                 let limited = self.settings.max_unacked_per_consumer > 0;
                 if !takes || (mirror.is_shared() && mirror.waits_for_parts(|other| here(other) && !limited)) {
@@ -50,7 +51,25 @@ impl Play {
                 }
             }
         }
+        self.check_failover()?;
         if last { Ok(()) } else { self.check_nothing_lost() }
+    }
+
+    /// At rest exactly one consumer is the active one, and no other goes before it.
+    fn check_failover(&self) -> Result<(), String> {
+        let attached =
+            || self.consumers.iter().enumerate().filter(|(_, consumer)| consumer.subscription == "failover" && consumer.slot.is_some());
+        if attached().next().is_none() {
+            return Ok(());
+        }
+        let Some((active, _)) = attached().find(|(_, consumer)| consumer.active == Some(true)) else {
+            return Err("of the consumers of failover none is active".to_owned());
+        };
+        match attached().find(|(_, consumer)| consumer.active.is_none()) {
+            Some((silent, _)) => Err(format!("consumer {silent} was never told whether it is active")),
+            None if active == 10 && attached().count() > 1 => Err("consumer 10 is active before others of a lower number".to_owned()),
+            None => Ok(()),
+        }
     }
 
     fn is_over_a_limit(&self, consumer: u64, subscription: u64) -> bool {

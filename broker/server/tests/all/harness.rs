@@ -70,6 +70,8 @@ pub(crate) fn settings() -> ServerSettings {
             batch_index_ack: true,
             non_durable_grace_ms: 1000,
             retention_check_ms: 60_000,
+            failover_delay_ms: 1_000,
+            deduplication: topic::Deduplication::default(),
             delayed_tick_ms: 1_000,
             message_ttl_ms: 0,
             expiry_check_ms: 300_000,
