@@ -11,6 +11,8 @@ pub struct EntryMeta {
     pub messages: u32,
     /// The producer's publish time, in milliseconds since the epoch.
     pub publish_time_ms: u64,
+    /// Where the message's key falls among the slots that Key_Shared consumers split; that of "no key" if it has none.
+    pub key_slot: u16,
 }
 
 /// An entry as it is stored and as it is sent: checksum, message metadata and payload, byte for byte.

@@ -3,9 +3,10 @@
 use bytes::{Bytes, BytesMut};
 use ledger::{AckSet, Position};
 use topic::{
-    Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, Publish, SeekTo, StartAt, SubscriptionKind,
+    Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, HashRange, KeySharedPolicy, KeySplit, ProducerKey, Publish,
+    SeekTo, StartAt, SubscriptionKind,
 };
-use wire::proto::{self, InitialPosition, SubscriptionType};
+use wire::proto::{self, InitialPosition, KeySharedMode, SubscriptionType};
 use wire::{AckType, Command, Frame, MessageId, NO_REQUEST, ServerError, TopicName};
 
 use crate::clock::wall_ms;
@@ -218,6 +219,10 @@ impl Worker {
         if command.subscription.is_empty() {
             return self.tell_error(key, request, ServerError::NotAllowedError, "the subscription's name is empty");
         }
+        let key_shared = match key_shared(&command) {
+            Ok(policy) => policy,
+            Err(message) => return self.tell_error(key, request, ServerError::ConsumerAssignError, &message),
+        };
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
         if matches!(connection.consumers.get(&command.consumer_id), Some(Route { stage: Stage::Attaching { .. }, .. })) {
             return self.tell_error(key, request, ServerError::ServiceNotReady, "this consumer is being created already");
@@ -230,6 +235,7 @@ impl Worker {
             start: start(&command),
             priority: command.priority_level(),
             epoch: command.consumer_epoch,
+            key_shared,
             name: command.consumer_name.clone().filter(|n| !n.is_empty()).unwrap_or_else(|| format!("{:010x}", fastrand::u64(..) >> 24)),
             properties: properties(command.metadata.clone()),
             subscription: command.subscription.clone(),
@@ -365,6 +371,19 @@ fn kind(sub_type: SubscriptionType) -> SubscriptionKind {
         SubscriptionType::Failover => SubscriptionKind::Failover,
         SubscriptionType::KeyShared => SubscriptionKind::KeyShared,
     }
+}
+
+/// How keys are split, as SUBSCRIBE says it; errs for what is no range of slots.
+fn key_shared(command: &proto::CommandSubscribe) -> Result<KeySharedPolicy, String> {
+    let Some(meta) = &command.key_shared_meta else { return Ok(KeySharedPolicy::default()) };
+    let range = |range: &proto::IntRange| {
+        HashRange::new(range.start, range.end).ok_or_else(|| format!("{}-{} is no range of key hashes from 0 to 65535", range.start, range.end))
+    };
+    let split = match meta.key_shared_mode() {
+        KeySharedMode::AutoSplit => KeySplit::Auto,
+        KeySharedMode::Sticky => KeySplit::Sticky(meta.hash_ranges.iter().map(range).collect::<Result<_, _>>()?),
+    };
+    Ok(KeySharedPolicy { split, allow_out_of_order: meta.allow_out_of_order_delivery() })
 }
 
 /// Where a new cursor starts, as SUBSCRIBE says it.

@@ -84,7 +84,7 @@ impl Topic {
 
     /// Finds the subscription, or begins one, and lets the consumer in as soon as it is open.
     fn subscribe(&mut self, turn: &mut Turn<'_>, attach: AttachConsumer) -> Result<(), Refusal> {
-        if matches!(attach.kind, SubscriptionKind::Failover | SubscriptionKind::KeyShared) {
+        if attach.kind == SubscriptionKind::Failover {
             return Err((ServerError::NotAllowedError, format!("{} subscriptions are not supported yet", attach.kind.name())));
         }
         let Some(index) = self.by_name.get(&attach.subscription).copied() else {
@@ -132,6 +132,7 @@ impl Topic {
         } else if attach.kind == SubscriptionKind::Exclusive {
             return Err((ServerError::ConsumerBusy, format!("the Exclusive subscription '{}' has a consumer", subscription.name)));
         }
+        subscription.dispatcher.admits(&attach)?;
         let (key, request) = (attach.key, attach.request);
         let consumer = u32::try_from(subscription.lane.consumers.insert(Consumer::new(attach, turn.now))).unwrap_or(u32::MAX);
         subscription.expires_at = None;
@@ -139,6 +140,8 @@ impl Topic {
         self.seats.insert(Seat { key, subscription: index, consumer });
         self.by_key.insert(key, slot);
         turn.out.push(Effect::Reply { to: key.connection, reply: Reply::ConsumerReady { request, consumer: key, slot } });
+        // The more consumers, the more may wait while others are served.
+        self.dispatch(turn, index);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use ledger::Position;
 
-use crate::event::AttachConsumer;
+use crate::event::{AttachConsumer, KeySharedPolicy};
 use crate::stats::ConsumerStats;
 use crate::{ConsumerKey, Now};
 
@@ -22,6 +22,8 @@ pub(crate) struct Consumer {
     pub(crate) unacked: u64,
     /// Whether its connection takes more.
     pub(crate) writable: bool,
+    /// How it wants keys to be split.
+    pub(crate) key_shared: KeySharedPolicy,
     name: String,
     address: String,
     client_version: String,
@@ -43,6 +45,7 @@ impl Consumer {
             permits: 0,
             unacked: 0,
             writable: true,
+            key_shared: attach.key_shared,
             name: attach.name,
             address: attach.address,
             client_version: attach.client_version,

@@ -3,6 +3,8 @@
 //! A type is one file beside this one and one variant of [`Dispatcher`]. It picks consumers and remembers what they hold; the
 //! [`Lane`] knows where the subscription stands and how entries are come by.
 
+mod held;
+mod key_shared;
 mod shared;
 mod single_active;
 
@@ -15,6 +17,7 @@ use crate::lent::Lent;
 use crate::read_ahead::{Range, ReadAhead, Wanted};
 use crate::{Effect, SubscriptionKind, Turn};
 
+use key_shared::KeyShared;
 use shared::Shared;
 use single_active::SingleActive;
 
@@ -53,11 +56,24 @@ struct Budget {
 pub(crate) enum Dispatcher {
     SingleActive(SingleActive),
     Shared(Shared),
+    KeyShared(Box<KeyShared>),
 }
 
 impl Dispatcher {
     pub(crate) fn new(kind: SubscriptionKind) -> Dispatcher {
-        if kind.has_one_active() { Dispatcher::SingleActive(SingleActive::default()) } else { Dispatcher::Shared(Shared::default()) }
+        match kind {
+            SubscriptionKind::Exclusive | SubscriptionKind::Failover => Dispatcher::SingleActive(SingleActive::default()),
+            SubscriptionKind::Shared => Dispatcher::Shared(Shared::default()),
+            SubscriptionKind::KeyShared => Dispatcher::KeyShared(Box::default()),
+        }
+    }
+
+    /// Whether a consumer may join those that are there.
+    pub(crate) fn admits(&self, attach: &crate::AttachConsumer) -> Result<(), (wire::ServerError, String)> {
+        match self {
+            Dispatcher::KeyShared(keys) => keys.admits(&attach.key_shared),
+            _ => Ok(()),
+        }
     }
 
     /// A consumer joined the lane.
@@ -65,6 +81,7 @@ impl Dispatcher {
         match self {
             Dispatcher::SingleActive(single) => single.joined(consumer),
             Dispatcher::Shared(shared) => shared.joined(lane, consumer),
+            Dispatcher::KeyShared(keys) => keys.joined(lane, consumer),
         }
     }
 
@@ -73,6 +90,7 @@ impl Dispatcher {
         match self {
             Dispatcher::SingleActive(single) => single.left(lane, consumer, lent),
             Dispatcher::Shared(shared) => shared.left(consumer, lent),
+            Dispatcher::KeyShared(keys) => keys.left(consumer, lent),
         }
     }
 
@@ -81,6 +99,7 @@ impl Dispatcher {
         match self {
             Dispatcher::SingleActive(single) => single.dispatch(lane, lent, turn),
             Dispatcher::Shared(shared) => shared.dispatch(lane, lent, turn),
+            Dispatcher::KeyShared(keys) => keys.dispatch(lane, lent, turn),
         }
     }
 
@@ -89,6 +108,7 @@ impl Dispatcher {
         match self {
             Dispatcher::SingleActive(single) => single.ack(lane, by, at, lent),
             Dispatcher::Shared(shared) => shared.ack(lane, by, at, lent),
+            Dispatcher::KeyShared(keys) => keys.ack(lane, by, at, lent),
         }
     }
 
@@ -97,6 +117,7 @@ impl Dispatcher {
         match self {
             Dispatcher::SingleActive(single) => single.ack_part(lane, by, part, lent),
             Dispatcher::Shared(shared) => shared.ack_part(lane, by, part, lent),
+            Dispatcher::KeyShared(keys) => keys.ack_part(lane, by, part, lent),
         }
     }
 
@@ -110,20 +131,23 @@ impl Dispatcher {
         match self {
             Dispatcher::SingleActive(single) => single.redeliver(lane, lent),
             Dispatcher::Shared(shared) => shared.redeliver(lane, consumer, ids),
+            Dispatcher::KeyShared(keys) => keys.redeliver(lane, consumer, ids),
         }
     }
 
     /// A read has ended. Returns whether there may be something to dispatch.
     pub(crate) fn read_done(&self, lane: &mut Lane, outcome: crate::ReadOutcome, turn: &mut Turn<'_>) -> bool {
-        let Lane { cursor, reads, .. } = lane;
+        let Lane { cursor, reads, consumers, .. } = lane;
         let next = cursor.read_position();
-        reads.arrived(outcome, |at| !cursor.is_acked(at) && (at >= next || self.wants_again(at)), turn)
+        reads.arrived(outcome, |at| !cursor.is_acked(at) && (at >= next || self.wants_again(at, consumers)), turn)
     }
 
     /// Ledgers were trimmed below the cursor of a subscription that could not hold them back.
     pub(crate) fn trimmed(&mut self, lane: &mut Lane) {
-        if let Dispatcher::Shared(shared) = self {
-            shared.trimmed(lane);
+        match self {
+            Dispatcher::SingleActive(_) => {}
+            Dispatcher::Shared(shared) => shared.trimmed(lane),
+            Dispatcher::KeyShared(keys) => keys.trimmed(lane),
         }
     }
 
@@ -135,13 +159,23 @@ impl Dispatcher {
                 delivered.saturating_sub(lane.cursor.acked_beyond())
             }
             Dispatcher::Shared(shared) => shared.held_messages(),
+            Dispatcher::KeyShared(keys) => keys.held_messages(),
         }
     }
 
-    fn wants_again(&self, at: Position) -> bool {
+    /// The oldest entry that may be wanted from the cache soon.
+    pub(crate) fn needs_from(&self, lane: &Lane) -> Position {
+        match self {
+            Dispatcher::KeyShared(keys) => keys.needs_from(lane),
+            _ => lane.cursor.read_position(),
+        }
+    }
+
+    fn wants_again(&self, at: Position, consumers: &Slab<Consumer>) -> bool {
         match self {
             Dispatcher::SingleActive(_) => false,
             Dispatcher::Shared(shared) => shared.wants_again(at),
+            Dispatcher::KeyShared(keys) => keys.wants_again(at, consumers),
         }
     }
 }
@@ -224,7 +258,7 @@ impl Lane {
         let ack_set = self.cursor.remaining(at).cloned().map(Box::new);
         let Some(consumer) = self.consumers.get_mut(to as usize) else { return };
         let used = if lent.faults.permits_per_entry { 1 } else { messages };
-        consumer.permits -= i64::from(used);
+        consumer.permits -= i64::from(used) + i64::from(lent.faults.permit_leaked && redeliveries > 0);
         consumer.sent(messages, bytes.len(), redeliveries > 0);
         self.messages_out += u64::from(messages);
         self.bytes_out += bytes.len() as u64;

@@ -35,8 +35,8 @@ pub mod stats;
 
 pub use effect::{Change, Effect, Effects, Reply, Tag};
 pub use event::{
-    Ack, AckIds, AttachConsumer, AttachProducer, Now, Publish, ReadOutcome, SeekTo, StartAt, StoredCursor, SubscriptionKind, TopicSettings,
-    Turn,
+    Ack, AckIds, AttachConsumer, AttachProducer, HashRange, KeySharedPolicy, KeySplit, Now, Publish, ReadOutcome, SeekTo, StartAt,
+    StoredCursor, SubscriptionKind, TopicSettings, Turn,
 };
 pub use keys::{ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, ProducerSlot};
 pub use topic::Topic;

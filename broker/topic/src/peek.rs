@@ -1,14 +1,24 @@
 //! What the broker wants to know about an entry, read from its header without touching the payload.
 
 use ledger::EntryMeta;
+use wire::payload::Peek;
 
 /// Looks at an entry once, when it is published or read back. One that nobody can parse counts as one message: it is the
 /// consumer's client that refuses it.
 pub(crate) fn entry_meta(entry: &[u8]) -> EntryMeta {
     match wire::payload::peek(entry) {
-        Ok(peek) => EntryMeta { messages: peek.messages, publish_time_ms: peek.publish_time },
-        Err(_) => EntryMeta { messages: 1, publish_time_ms: 0 },
+        Ok(peek) => EntryMeta { messages: peek.messages, publish_time_ms: peek.publish_time, key_slot: key_slot(&peek) },
+        Err(_) => EntryMeta { messages: 1, publish_time_ms: 0, key_slot: no_key() },
     }
+}
+
+/// A batch whose first message cannot be read has no key.
+fn key_slot(peek: &Peek<'_>) -> u16 {
+    wire::payload::sticky_key(peek).ok().flatten().map_or_else(no_key, |key| key.slot())
+}
+
+fn no_key() -> u16 {
+    wire::hash::key_slot(wire::payload::NO_KEY)
 }
 
 /// The index of the last message of a batch; -1 if the entry is no batch.

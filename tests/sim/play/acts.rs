@@ -1,7 +1,7 @@
 //! What producers and consumers do.
 
 use ledger::Position;
-use topic::{Ack, AckIds, AttachConsumer, ConsumerKey, ConsumerSlot, SeekTo, StartAt};
+use topic::{Ack, AckIds, AttachConsumer, ConsumerKey, ConsumerSlot, KeySharedPolicy, SeekTo, StartAt};
 
 use super::super::mirror::Index;
 use super::{Play, Request, SUBSCRIPTIONS};
@@ -83,6 +83,7 @@ impl Play {
             name: format!("c{index}"),
             priority: i32::from(index == 3),
             epoch: None,
+            key_shared: KeySharedPolicy::default(),
             properties: Vec::new(),
             address: String::new(),
             client_version: String::new(),

@@ -70,6 +70,11 @@ settings! {
         /// Entries that one consumer of a Shared subscription gets before it is the next one's turn.
         max_round_robin_entries: NonZeroU32 = "dispatcherMaxRoundRobinBatchSize", Number(NonZeroU32::MIN, MAX_BATCH),
             default const { NonZeroU32::new(20).unwrap() };
+        /// Entries that may wait per consumer of a Key_Shared subscription, because their keys' owners take no more, while entries for
+        /// others are looked for behind them. At the limit nobody gets new entries. 0 is no limit.
+        max_look_ahead_per_consumer: u32 = "keySharedLookAheadMsgInReplayThresholdPerConsumer", Number(0, u32::MAX), default 2_000;
+        /// The same for all consumers of a subscription together; the lower of the two counts. 0 is no limit.
+        max_look_ahead_per_subscription: u32 = "keySharedLookAheadMsgInReplayThresholdPerSubscription", Number(0, u32::MAX), default 20_000;
         /// Whether permits are counted in messages before a batch is sent, instead of letting the last batch run over.
         precise_flow: bool = "preciseDispatcherFlowControl", Flag, default false;
     }
