@@ -10,6 +10,7 @@ use ledger::{Position, Retention};
 use topic::faults::Faults;
 use topic::{ConnectionKey, ConsumerKey, ConsumerSlot, SubscriptionKind, Topic, TopicSettings};
 
+use super::keys::Split;
 use super::mirror::{Index, Mirror};
 use super::owner::{Owner, small_settings};
 use super::producer::{Acknowledged, Producer};
@@ -76,12 +77,26 @@ struct Play {
     trail: Option<VecDeque<String>>,
 }
 
-const SUBSCRIPTIONS: [(&str, SubscriptionKind, bool); 4] = [
+const SUBSCRIPTIONS: [(&str, SubscriptionKind, bool); 7] = [
     ("exclusive", SubscriptionKind::Exclusive, true),
     ("shared", SubscriptionKind::Shared, true),
     ("latest", SubscriptionKind::Shared, true),
     ("reader", SubscriptionKind::Exclusive, false),
+    ("keys", SubscriptionKind::KeyShared, true),
+    ("sticky", SubscriptionKind::KeyShared, true),
+    ("loose", SubscriptionKind::KeyShared, true),
 ];
+
+/// Who is in the play, by subscription. Every second seed is about keys.
+const CASTS: [&[usize]; 2] = [&[0, 0, 1, 1, 1, 2, 2, 3], &[4, 4, 4, 4, 5, 5, 5, 6, 6, 6]];
+
+fn split_of(subscription: &str) -> Split {
+    match subscription {
+        "sticky" => Split::Sticky,
+        "loose" => Split::Loose,
+        _ => Split::Auto,
+    }
+}
 
 /// Plays one seed. An error says what did not hold, and what led to it.
 pub(crate) fn play(seed: u64, script: Script) -> Result<Tally, String> {
@@ -105,14 +120,17 @@ impl Play {
             max_unacked_per_consumer: if rng.bool() { 0 } else { rng.u32(3..30) },
             max_unacked_per_subscription: if rng.bool() { 0 } else { rng.u32(10..60) },
             max_read_entries: rng.usize(1..12),
+            max_look_ahead_per_consumer: if rng.bool() { 0 } else { rng.usize(1..30) },
+            max_look_ahead_per_subscription: if rng.bool() { 0 } else { rng.usize(1..60) },
             ..small_settings()
         };
         let cache = if rng.u8(..4) == 0 { 0 } else { rng.usize(100..5_000) };
         let mut owner = Owner::over(World::default(), settings.clone(), cache, script.faults);
         owner.confirm_early = script.confirm_early;
+        let cast = CASTS[(seed % 2) as usize];
         let consumer = |index: usize| {
             let connection = ConnectionKey { worker: 1, slot: index as u32, generation: 0 };
-            let (subscription, ..) = SUBSCRIPTIONS[[0, 0, 1, 1, 1, 2, 2, 3][index]];
+            let (subscription, ..) = SUBSCRIPTIONS[cast[index]];
             Consumer {
                 key: ConsumerKey { connection, id: index as u64 },
                 subscription,
@@ -127,7 +145,7 @@ impl Play {
             owner,
             settings,
             producers: (0..3).map(Producer::new).collect(),
-            consumers: (0..8).map(consumer).collect(),
+            consumers: (0..cast.len()).map(consumer).collect(),
             mirrors: BTreeMap::new(),
             acknowledged: Acknowledged::new(),
             requests: BTreeMap::new(),
@@ -282,7 +300,7 @@ impl Play {
             let (known, kind, durable) = SUBSCRIPTIONS.into_iter().find(|(known, ..)| *known == name).expect("known");
             // Its creation was never answered: nothing is promised but what comes from now on.
             let floor = self.acknowledged.last_key_value().map_or(Position::EARLIEST, |(at, _)| at.following());
-            self.mirrors.entry(known).or_insert_with(|| Mirror::new(kind, durable, floor));
+            self.mirrors.entry(known).or_insert_with(|| Mirror::new(kind, durable, split_of(known), floor));
         }
         self.check_nothing_lost()
     }

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::{Bytes, BytesMut};
 use ledger::Position;
 use topic::{AttachProducer, ConnectionKey, ProducerKey, ProducerSlot, Publish};
-use wire::proto::MessageMetadata;
+use wire::proto::{MessageMetadata, SingleMessageMetadata};
+
+use super::keys::key_of;
 
 /// What was acknowledged: by position, the producer and the sequence id.
 pub(crate) type Acknowledged = BTreeMap<Position, (usize, u64)>;
@@ -91,10 +93,21 @@ impl Producer {
             sequence_id: sequence,
             publish_time: time,
             num_messages_in_batch: (messages > 1).then_some(messages as i32),
+            partition_key: Some(key_of(self.index, sequence)),
             ..MessageMetadata::default()
         };
         let mut bytes = BytesMut::new();
-        wire::payload::build(&metadata, b"what the application said", &mut bytes);
+        if messages > 1 && sequence % 2 == 0 {
+            // As clients do that batch by key without saying so in the batch's own metadata.
+            let mut batch = BytesMut::new();
+            for _ in 0..messages {
+                let mut single = SingleMessageMetadata { partition_key: metadata.partition_key.clone(), ..SingleMessageMetadata::default() };
+                wire::payload::push_single_message(&mut batch, &mut single, b"what the application said");
+            }
+            wire::payload::build(&MessageMetadata { partition_key: None, ..metadata }, &batch, &mut bytes);
+        } else {
+            wire::payload::build(&metadata, b"what the application said", &mut bytes);
+        }
         let highest_sequence = if messages > 1 { sequence + u64::from(messages) - 1 } else { 0 };
         self.unacknowledged.push_back(Send { sequence, highest_sequence, bytes: bytes.freeze() });
     }

@@ -1,10 +1,10 @@
 //! What producers and consumers do.
 
 use ledger::Position;
-use topic::{Ack, AckIds, AttachConsumer, ConsumerKey, ConsumerSlot, KeySharedPolicy, SeekTo, StartAt};
+use topic::{Ack, AckIds, AttachConsumer, ConsumerKey, ConsumerSlot, SeekTo, StartAt};
 
 use super::super::mirror::Index;
-use super::{Play, Request, SUBSCRIPTIONS};
+use super::{Play, Request, SUBSCRIPTIONS, split_of};
 
 impl Play {
     pub(super) fn produce(&mut self) -> Result<(), String> {
@@ -83,7 +83,7 @@ impl Play {
             name: format!("c{index}"),
             priority: i32::from(index == 3),
             epoch: None,
-            key_shared: KeySharedPolicy::default(),
+            key_shared: split_of(name).policy(index),
             properties: Vec::new(),
             address: String::new(),
             client_version: String::new(),

@@ -1,8 +1,12 @@
 //! Coming to rest: when nothing is under way any more, nobody may be waiting for something that is there.
 
+use std::collections::BTreeMap;
+
+use ledger::Position;
+use topic::stats::SubscriptionStats;
 use topic::{Ack, AckIds};
 
-use super::super::mirror::Index;
+use super::super::mirror::{Index, Mirror};
 use super::{Consumer, Play};
 
 impl Play {
@@ -33,13 +37,47 @@ impl Play {
                 }
                 let over = mirror.is_shared() && self.is_over_a_limit(known.unacked_messages, subscription.unacked_messages);
                 let takes = consumer.permits > 0 && consumer.writable && !over;
+                if mirror.has_keys() {
+                    continue;
+                }
                 if takes && subscription.backlog > mirror.held() as u64 {
                     let more = subscription.backlog - mirror.held() as u64;
                     return Err(format!("consumer {index} of {} has permits and {more} entries do not come", subscription.name));
                 }
             }
+            self.check_keys_come(mirror, subscription)?;
         }
         if last { Ok(()) } else { self.check_nothing_lost() }
+    }
+
+    /// No key waits whose owner has permits and which nobody else holds.
+    fn check_keys_come(&self, mirror: &Mirror, subscription: &SubscriptionStats) -> Result<(), String> {
+        let takes = |index: Index| self.takes(index, mirror.unacked(index), subscription.unacked_messages);
+        match mirror.could_come(&self.stored(), self.look_ahead(subscription.consumers.len()), true, takes).first() {
+            Some((at, owner)) => {
+                Err(format!("{}: {at} does not come to {owner}, who owns its key and has permits; nobody else holds the key", subscription.name))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// All entries of the topic, with the slots of their keys.
+    pub(super) fn stored(&self) -> BTreeMap<Position, u16> {
+        let ledgers = self.owner.topic.stats().ledgers;
+        let positions = ledgers.into_iter().flat_map(|(id, entries, _)| (0..entries as i64).map(move |entry| Position::new(id, entry)));
+        let slot = |at| Some((at, wire::payload::sticky_key(&wire::payload::peek(self.owner.world.entry(at)?).ok()?).ok()??.slot()));
+        positions.filter_map(slot).collect()
+    }
+
+    pub(super) fn takes(&self, index: Index, unacked: u64, of_all: u64) -> bool {
+        let consumer = &self.consumers[index];
+        consumer.slot.is_some() && consumer.permits > 0 && consumer.writable && !self.is_over_a_limit(unacked, of_all)
+    }
+
+    /// How many entries may wait on a Key_Shared subscription while others are looked for.
+    pub(super) fn look_ahead(&self, consumers: usize) -> usize {
+        let limit = |limit: usize| if limit == 0 { usize::MAX } else { limit };
+        limit(self.settings.max_look_ahead_per_consumer * consumers).min(limit(self.settings.max_look_ahead_per_subscription))
     }
 
     fn is_over_a_limit(&self, consumer: u64, subscription: u64) -> bool {
