@@ -118,6 +118,16 @@ impl Mirror {
         self.held.keys().copied().collect()
     }
 
+    /// Whether the whole entry is acked.
+    pub(crate) fn has_acked(&self, at: Position) -> bool {
+        self.acked.contains(&at)
+    }
+
+    /// All entries held, and by whom.
+    pub(crate) fn all_held_by(&self) -> BTreeMap<Position, Index> {
+        self.held.iter().map(|(at, held)| (*at, held.by)).collect()
+    }
+
     /// Messages a consumer holds.
     pub(crate) fn unacked(&self, by: Index) -> u64 {
         self.held.iter().filter(|(_, held)| held.by == by).map(|(at, held)| u64::from(self.left_of(*at, held.messages))).sum()
@@ -211,7 +221,9 @@ impl Mirror {
         takes: impl Fn(Index) -> bool,
     ) -> Vec<(Position, Index)> {
         let Some(Keys { owners, .. }) = &self.keys else { return Vec::new() };
-        let unheld = stored.range(self.floor..).filter(|(at, _)| !self.acked.contains(at) && !self.held.contains_key(at)).take(most);
+        // What lies below the floor may wait, too.
+        let unheld = stored.iter().filter(|(at, _)| !self.acked.contains(at) && !self.held.contains_key(at)).take(most);
+        let unheld = unheld.filter(|(at, _)| **at >= self.floor);
         let owned = unheld.filter_map(|(at, slot)| {
             let owner = owners.owner(*slot)?;
             (takes(owner) && !(at_once && self.draining(*slot, owner).is_some())).then_some((*at, owner))

@@ -3,6 +3,7 @@
 mod acts;
 mod hearing;
 mod rest;
+pub(crate) mod stall;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -23,6 +24,8 @@ pub(crate) struct Script {
     pub(crate) faults: Faults,
     /// A deliberate mistake of storage: it says "durable" too early.
     pub(crate) confirm_early: bool,
+    /// Reads bring as much as a broker's do and ledgers are long, so that waiting tells of the topic and not of tiny reads.
+    pub(crate) large_reads: bool,
     /// Steps before everything comes to rest.
     pub(crate) steps: usize,
 }
@@ -119,7 +122,9 @@ impl Play {
             retention: if rng.bool() { Retention::default() } else { Retention { time_ms: -1, size_bytes: -1 } },
             max_unacked_per_consumer: if rng.bool() { 0 } else { rng.u32(3..30) },
             max_unacked_per_subscription: if rng.bool() { 0 } else { rng.u32(10..60) },
-            max_read_entries: rng.usize(1..12),
+            ledger: ledger::LedgerLimits { max_entries: if script.large_reads { 1_000 } else { 20 }, ..small_settings().ledger },
+            max_read_entries: if script.large_reads { 100 } else { rng.usize(1..12) },
+            max_read_bytes: if script.large_reads { 1 << 20 } else { small_settings().max_read_bytes },
             max_look_ahead_per_consumer: if rng.bool() { 0 } else { rng.usize(1..30) },
             max_look_ahead_per_subscription: if rng.bool() { 0 } else { rng.usize(1..60) },
             ..small_settings()

@@ -101,7 +101,8 @@ impl Producer {
             // As clients do that batch by key without saying so in the batch's own metadata.
             let mut batch = BytesMut::new();
             for _ in 0..messages {
-                let mut single = SingleMessageMetadata { partition_key: metadata.partition_key.clone(), ..SingleMessageMetadata::default() };
+                let mut single =
+                    SingleMessageMetadata { partition_key: metadata.partition_key.clone(), ..SingleMessageMetadata::default() };
                 wire::payload::push_single_message(&mut batch, &mut single, b"what the application said");
             }
             wire::payload::build(&MessageMetadata { partition_key: None, ..metadata }, &batch, &mut bytes);

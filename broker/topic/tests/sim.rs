@@ -7,6 +7,7 @@ extern crate geminga_topic as topic;
 #[allow(dead_code, reason = "shared with the tests of behaviour")]
 mod sim;
 
+use sim::play::stall::{Stall, move_about};
 use sim::play::{Script, Tally, play};
 use topic::faults::Faults;
 
@@ -69,6 +70,23 @@ fn a_receipt_before_the_entry_is_durable_is_noticed() {
     let violation = first_violation(Script { confirm_early: true, steps: STEPS, ..Script::default() }, 50).expect("noticed");
     let noticed = ["lost", "missing", "never came"].iter().any(|word| violation.contains(word));
     assert!(noticed, "{violation}");
+}
+
+#[test]
+fn nothing_stalls_while_key_shared_consumers_come_go_pause_and_give_back() {
+    let seeds = from_environment("SIM_STALL_SEEDS").unwrap_or(10);
+    let mut longest = Stall::default();
+    for seed in 0..seeds {
+        let stall = move_about(seed, Script { large_reads: true, ..Script::default() }, 10_000 / seeds as usize)
+            .unwrap_or_else(|stuck| panic!("{stuck}"));
+        longest.moves += stall.moves;
+        longest.delivered += stall.delivered;
+        longest.longest_ms = longest.longest_ms.max(stall.longest_ms);
+        longest.longest_undrained_ms = longest.longest_undrained_ms.max(stall.longest_undrained_ms);
+    }
+    eprintln!("{longest:?}");
+    assert!(longest.delivered > 10_000, "{longest:?}");
+    assert!(longest.longest_ms <= 1_000, "{longest:?}");
 }
 
 #[test]

@@ -128,7 +128,14 @@ impl Play {
     }
 
     pub(super) fn toggle_writable(&mut self) -> Result<(), String> {
-        let Some((index, key, slot)) = self.attached() else { return Ok(()) };
+        match self.attached() {
+            Some((index, ..)) => self.toggle_this(index),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn toggle_this(&mut self, index: Index) -> Result<(), String> {
+        let (Some(slot), key) = (self.consumers[index].slot, self.consumers[index].key) else { return Ok(()) };
         let writable = !self.consumers[index].writable;
         self.consumers[index].writable = writable;
         self.owner.call(|topic, turn| topic.set_writable(turn, key, slot, writable));

@@ -54,17 +54,24 @@ impl Play {
     fn check_keys_come(&self, mirror: &Mirror, subscription: &SubscriptionStats) -> Result<(), String> {
         let takes = |index: Index| self.takes(index, mirror.unacked(index), subscription.unacked_messages);
         match mirror.could_come(&self.stored(), self.look_ahead(subscription.consumers.len()), true, takes).first() {
-            Some((at, owner)) => {
-                Err(format!("{}: {at} does not come to {owner}, who owns its key and has permits; nobody else holds the key", subscription.name))
-            }
+            Some((at, owner)) => Err(format!(
+                "{}: {at} does not come to {owner}, who owns its key and has permits; nobody else holds the key",
+                subscription.name
+            )),
             None => Ok(()),
         }
     }
 
     /// All entries of the topic, with the slots of their keys.
-    pub(super) fn stored(&self) -> BTreeMap<Position, u16> {
-        let ledgers = self.owner.topic.stats().ledgers;
-        let positions = ledgers.into_iter().flat_map(|(id, entries, _)| (0..entries as i64).map(move |entry| Position::new(id, entry)));
+    fn stored(&self) -> BTreeMap<Position, u16> {
+        self.stored_from(Position::new(0, 0))
+    }
+
+    /// The same, from a position on.
+    pub(super) fn stored_from(&self, from: Position) -> BTreeMap<Position, u16> {
+        let ledgers = self.owner.topic.stats().ledgers.into_iter().filter(|(id, ..)| *id >= from.ledger.0);
+        let positions = ledgers.flat_map(|(id, entries, _)| (0..entries as i64).map(move |entry| Position::new(id, entry)));
+        let positions = positions.filter(|at| *at >= from);
         let slot = |at| Some((at, wire::payload::sticky_key(&wire::payload::peek(self.owner.world.entry(at)?).ok()?).ok()??.slot()));
         positions.filter_map(slot).collect()
     }
