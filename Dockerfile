@@ -1,7 +1,9 @@
 # docker build -t geminga .
 # docker run -p 6650:6650 -p 8080:8080 -e advertisedAddress=localhost -v geminga:/data geminga
 
-FROM rust:1.95-slim-bookworm AS build
+FROM rust:1.95.0-slim-bookworm AS build
+# The image's own compiler is the one that rust-toolchain.toml names; without this rustup would fetch parts that a build does not need.
+ENV RUSTUP_TOOLCHAIN=1.95.0
 WORKDIR /src
 COPY . .
 RUN cargo build --release --locked --package geminga-geminga --bin geminga \

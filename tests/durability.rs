@@ -38,20 +38,29 @@ const MESSAGES_UNDER_WAY: usize = 2000;
 #[tokio::test]
 async fn nothing_acknowledged_is_lost_by_killing_the_broker() {
     let plan = if std::env::var_os("GEMINGA_LONG").is_some() { LONG } else { SHORT };
-    let seed = std::env::var("GEMINGA_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| fastrand::u64(..));
+    let plan = Plan { rounds: from_environment("GEMINGA_ROUNDS").unwrap_or(plan.rounds), ..plan };
+    let seed = from_environment("GEMINGA_SEED").unwrap_or_else(|| fastrand::u64(..));
     let mut run = Run { audit: Audit::new(plan.topics), random: fastrand::Rng::with_seed(seed), plan, unavailable: Duration::ZERO };
     let mut broker = Broker::start();
-    for round in 0..run.plan.rounds {
-        run.round(&mut broker, round).await;
+    let mut is_complete = true;
+    for _ in 0..run.plan.rounds {
+        is_complete = run.round(&mut broker).await;
+        if !is_complete {
+            break;
+        }
     }
-    Session::open(&broker, &run).await.read_everything(&mut run, "at the end").await;
-    let kept = read_again(&broker, &run).await;
-    assert!(kept.verdict().is_clean(), "a second reading of what was kept: {} (GEMINGA_SEED={seed})", kept.verdict());
+    is_complete = is_complete && Session::open(&broker, &run).await.read_everything(&mut run).await;
     let verdict = run.audit.verdict();
     // Past the test's capture of output: this line is what the run is for.
     writeln!(stdout(), "{verdict} unavailable_ms={}", run.unavailable.as_millis()).expect("printed");
-    assert!(verdict.is_clean(), "{verdict} (GEMINGA_SEED={seed})");
+    assert!(verdict.is_clean() && is_complete, "{verdict} (GEMINGA_SEED={seed})");
     assert!(verdict.acked > u64::from(run.plan.rounds) * 10, "hardly anything was acknowledged: {verdict}");
+    let kept = read_again(&broker, &run).await;
+    assert!(kept.verdict().is_clean(), "a second reading of what was kept: {} (GEMINGA_SEED={seed})", kept.verdict());
+}
+
+fn from_environment<T: std::str::FromStr>(name: &str) -> Option<T> {
+    std::env::var(name).ok()?.parse().ok()
 }
 
 /// Reads the topics that were never acknowledged once more, from the first message of the first round on.
@@ -83,15 +92,19 @@ struct Run {
 }
 
 impl Run {
-    async fn round(&mut self, broker: &mut Broker, round: u32) {
+    /// False, and no kill, when something acknowledged is missing.
+    async fn round(&mut self, broker: &mut Broker) -> bool {
         let mut session = Session::open(broker, self).await;
-        session.read_everything(self, &format!("after {round} kills")).await;
+        if !session.read_everything(self).await {
+            return false;
+        }
         session.load(self).await;
         broker.kill();
         let killed = Instant::now();
         session.bury(self).await;
         broker.restart();
         self.unavailable = self.unavailable.max(killed.elapsed());
+        true
     }
 
     fn size(&mut self) -> usize {
@@ -158,14 +171,16 @@ impl Session {
         }
     }
 
-    /// Reads until nothing acknowledged is missing. What is missing after a while is lost, which the verdict says.
-    async fn read_everything(&mut self, run: &mut Run, when: &str) {
+    /// Reads until nothing acknowledged is missing. False when something is and nothing more comes: then it is lost, which the verdict counts.
+    async fn read_everything(&mut self, run: &mut Run) -> bool {
         let mut items = Vec::new();
         while run.audit.missing() > 0 {
-            let patience = tokio::time::timeout(PATIENCE, self.inbox.next_many(&mut items, 1000));
-            assert!(patience.await.is_ok(), "{when}: {} (and nothing more comes)", run.audit.verdict());
+            if tokio::time::timeout(PATIENCE, self.inbox.next_many(&mut items, 1000)).await.is_err() {
+                return false;
+            }
             self.note(run, &mut items);
         }
+        true
     }
 
     /// Publishes and consumes for a random time.

@@ -6,6 +6,7 @@ mod durability;
 mod endpoints;
 mod exclusive;
 mod hostile;
+mod house;
 mod last_message_id;
 mod many_topics;
 mod produce_consume;

@@ -88,6 +88,7 @@ async fn a_place_that_is_not_durable_survives_a_seek_by_time() {
     let client = persistent(&broker).await;
     let producer = produce(&client, "t").await;
     publish(&producer, numbers(0..5)).await;
+    // Publish times count in milliseconds; these pauses keep the two halves apart.
     tokio::time::sleep(Duration::from_millis(20)).await;
     let between = now_ms();
     tokio::time::sleep(Duration::from_millis(20)).await;

@@ -6,6 +6,7 @@ use std::{
     path::PathBuf,
     process::ExitCode,
     thread,
+    time::Duration,
 };
 
 use client::{Client, Error, Message, MessageId, Options, Producer, ProducerOptions, Receipt, Receipts, TrySendError};
@@ -18,6 +19,9 @@ use crate::{
 
 /// Messages on their way per partition, and lines read ahead.
 const WINDOW: usize = 1000;
+
+/// How long the broker may say nothing to messages under way before the person is told.
+const SILENCE: Duration = Duration::from_secs(3);
 
 /// Runs the subcommand to its end.
 pub fn run(args: &cli::Produce) -> ExitCode {
@@ -78,7 +82,7 @@ impl Sender<'_> {
     async fn pump(&mut self, mut source: Source) -> bool {
         let mut left = self.args.num.map_or(u64::MAX, std::num::NonZeroU64::get);
         let (mut under_way, mut held, mut is_open) = (0u64, None, true);
-        let (mut got, mut is_complete) = (Vec::new(), true);
+        let (mut got, mut is_complete, mut is_told) = (Vec::new(), true, false);
         let end = asked_to_end();
         tokio::pin!(end);
         while under_way > 0 || (is_open && !self.failed) {
@@ -111,6 +115,10 @@ impl Sender<'_> {
                     }
                     None => is_open = false,
                 },
+                () = tokio::time::sleep(SILENCE), if under_way > 0 && !is_told => {
+                    note(&format!("no answer for {SILENCE:?}; going on trying to get {under_way} messages stored"));
+                    is_told = true;
+                }
             }
         }
         is_complete

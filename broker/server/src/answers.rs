@@ -94,13 +94,19 @@ impl Worker {
             Reply::CloseProducer { producer } => {
                 if let Some(connection) = self.connections.get_mut(to.slot, to.generation) {
                     connection.forget_producer(producer.id);
-                    self.tell(to, &proto::CommandCloseProducer { producer_id: producer.id, request_id: NO_REQUEST, ..Default::default() }.into());
+                    self.tell(
+                        to,
+                        &proto::CommandCloseProducer { producer_id: producer.id, request_id: NO_REQUEST, ..Default::default() }.into(),
+                    );
                 }
             }
             Reply::CloseConsumer { consumer } => {
                 if let Some(connection) = self.connections.get_mut(to.slot, to.generation) {
                     connection.consumers.remove(&consumer.id);
-                    self.tell(to, &proto::CommandCloseConsumer { consumer_id: consumer.id, request_id: NO_REQUEST, ..Default::default() }.into());
+                    self.tell(
+                        to,
+                        &proto::CommandCloseConsumer { consumer_id: consumer.id, request_id: NO_REQUEST, ..Default::default() }.into(),
+                    );
                 }
             }
             Reply::AckDone { request, consumer, error } => self.tell_ack(to, consumer.id, request, error),
@@ -108,15 +114,26 @@ impl Worker {
                 let mut last = message_id(at);
                 last.partition = Some(partition);
                 last.batch_index = Some(batch_index);
-                let response =
-                    proto::CommandGetLastMessageIdResponse { last_message_id: last, request_id: request, consumer_mark_delete_position: Some(message_id(mark_delete)) };
+                let response = proto::CommandGetLastMessageIdResponse {
+                    last_message_id: last,
+                    request_id: request,
+                    consumer_mark_delete_position: Some(message_id(mark_delete)),
+                };
                 self.tell(to, &response.into());
             }
             Reply::ConsumerStats { request, stats } => self.tell(to, &consumer_stats(request, *stats).into()),
         }
     }
 
-    fn producer_ready(&mut self, from: TopicRef, producer: topic::ProducerKey, slot: topic::ProducerSlot, request: u64, name: String, last_sequence: i64) {
+    fn producer_ready(
+        &mut self,
+        from: TopicRef,
+        producer: topic::ProducerKey,
+        slot: topic::ProducerSlot,
+        request: u64,
+        name: String,
+        last_sequence: i64,
+    ) {
         let key = producer.connection;
         let detach = |request| Letter::ToTopic { topic: from, event: TopicEvent::DetachProducer { key: producer, request } };
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else {
@@ -153,7 +170,10 @@ impl Worker {
         let stalled = connection.stalled;
         self.tell_success(key, request);
         if stalled {
-            self.send(from.worker, Letter::ToTopic { topic: from, event: TopicEvent::SetWritable { key: consumer, slot, writable: false } });
+            self.send(
+                from.worker,
+                Letter::ToTopic { topic: from, event: TopicEvent::SetWritable { key: consumer, slot, writable: false } },
+            );
         }
     }
 
@@ -161,7 +181,8 @@ impl Worker {
     fn failed(&mut self, to: ConnectionKey, request: u64, error: ServerError, message: &str) {
         self.unsubscribed(to, request, false);
         let Some(connection) = self.connections.get_mut(to.slot, to.generation) else { return };
-        let close = route::give_up(&mut connection.producers, request).or_else(|| route::give_up(&mut connection.consumers, request)).flatten();
+        let close =
+            route::give_up(&mut connection.producers, request).or_else(|| route::give_up(&mut connection.consumers, request)).flatten();
         self.tell_error(to, request, error, message);
         if let Some(closing) = close {
             self.tell_success(to, closing);

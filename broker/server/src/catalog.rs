@@ -1,8 +1,8 @@
 //! Which topics there are, as the metadata tree tells it. Blocking: for control threads.
 
 use ledger::{Cursor, LedgerId, LedgerList, ManagedLedger};
-use metadata::paths::{Domain, NamespacePath, TopicPath};
 use metadata::partitioned::{self, PartitionedError, PartitionedTopic};
+use metadata::paths::{Domain, NamespacePath, TopicPath};
 use metadata::{Expected, MetadataError, MetadataStore, Rejected, Transaction, topics};
 use topic::Change;
 use wire::{NamespaceName, TopicName};
@@ -57,13 +57,13 @@ pub(crate) fn topics(metadata: &dyn MetadataStore, namespace: &NamespaceName) ->
 /// Base names of the persistent partitioned topics of a namespace, sorted.
 pub(crate) fn partitioned_topics(metadata: &dyn MetadataStore, namespace: &NamespaceName) -> Result<Vec<TopicName>, TopicError> {
     require_namespace(metadata, namespace)?;
-    let names = partitioned::list(metadata, namespace_path(namespace), Domain::Persistent).map_err(|e| TopicError::Storage(e.to_string()))?;
+    let names =
+        partitioned::list(metadata, namespace_path(namespace), Domain::Persistent).map_err(|e| TopicError::Storage(e.to_string()))?;
     Ok(named(namespace, names))
 }
 
 fn named(namespace: &NamespaceName, locals: Vec<String>) -> Vec<TopicName> {
-    let mut topics: Vec<_> =
-        locals.iter().filter_map(|local| TopicName::new(wire::Domain::Persistent, namespace, local).ok()).collect();
+    let mut topics: Vec<_> = locals.iter().filter_map(|local| TopicName::new(wire::Domain::Persistent, namespace, local).ok()).collect();
     topics.sort();
     topics
 }
@@ -113,7 +113,9 @@ pub(crate) fn create_topic(metadata: &dyn MetadataStore, name: &TopicName, prope
         match name.partition_index() {
             None => return Err(TopicError::Exists(name.clone())),
             Some(index) if index >= count => {
-                return Err(TopicError::NotAllowed(format!("{base} has {count} partitions: raise their number instead of creating {name}")));
+                return Err(TopicError::NotAllowed(format!(
+                    "{base} has {count} partitions: raise their number instead of creating {name}"
+                )));
             }
             Some(_) => {}
         }
@@ -214,6 +216,8 @@ pub(crate) fn transaction(name: &TopicName, change: Change) -> Transaction {
         Change::Cursor { subscription, bytes, expected } => {
             Transaction::new().put(cursor(name, &subscription), bytes, Expected::Version(expected))
         }
-        Change::DeleteCursor { subscription, expected } => Transaction::new().delete(cursor(name, &subscription), Expected::Version(expected)),
+        Change::DeleteCursor { subscription, expected } => {
+            Transaction::new().delete(cursor(name, &subscription), Expected::Version(expected))
+        }
     }
 }

@@ -123,7 +123,9 @@ impl Link {
         if self.resumed.replace(false) {
             return Poll::Ready(Ok(Woken::Resumed));
         }
-        if self.blocked.get() && let Poll::Ready(ready) = reader.as_ref().poll_write_ready(cx) {
+        if self.blocked.get()
+            && let Poll::Ready(ready) = reader.as_ref().poll_write_ready(cx)
+        {
             self.blocked.set(false);
             return Poll::Ready(ready.map(|()| Woken::Writable));
         }
@@ -321,7 +323,8 @@ impl Worker {
         let spent = self.publish_bytes >= self.shared.settings.share(self.shared.settings.publish_buffer_bytes);
         let (limit, max_pending) = (self.shared.settings.out_buffer_bytes, self.shared.settings.max_pending_publishes);
         let Some(connection) = self.connections.get_mut(slot, generation) else { return };
-        if connection.link.is_paused() && !spent && connection.pending_publishes < max_pending.div_ceil(2) && connection.out.len() <= limit {
+        if connection.link.is_paused() && !spent && connection.pending_publishes < max_pending.div_ceil(2) && connection.out.len() <= limit
+        {
             connection.link.resume();
         }
     }

@@ -70,7 +70,11 @@ impl Worker {
                 }
             }
             // Somebody who may not create asked first: those who may get their own try.
-            Err(LoadError::NotFound(_)) if self.shared.settings.auto_topic_creation && waiting.iter().any(Opener::may_create) && !waiting.iter().all(Opener::may_create) => {
+            Err(LoadError::NotFound(_))
+                if self.shared.settings.auto_topic_creation
+                    && waiting.iter().any(Opener::may_create)
+                    && !waiting.iter().all(Opener::may_create) =>
+            {
                 let (may, may_not): (Vec<_>, Vec<_>) = waiting.into_iter().partition(Opener::may_create);
                 for opener in may_not {
                     self.refuse(opener, &LoadError::NotFound(name.to_string()));
@@ -121,7 +125,9 @@ impl Worker {
 
     fn refuse(&mut self, opener: Opener, error: &LoadError) {
         let (to, request) = match opener {
-            Opener::Producer(attach) => (attach.key.connection, Reply::Error { request: attach.request, error: error.code(), message: error.to_string() }),
+            Opener::Producer(attach) => {
+                (attach.key.connection, Reply::Error { request: attach.request, error: error.code(), message: error.to_string() })
+            }
             Opener::Consumer { attach, .. } => {
                 (attach.key.connection, Reply::Error { request: attach.request, error: error.code(), message: error.to_string() })
             }
@@ -160,17 +166,28 @@ impl Worker {
         let gone = || "the topic was unloaded".to_owned();
         let error = ServerError::ServiceNotReady;
         let effect = match event {
-            TopicEvent::Publish(publish) => Effect::Forgotten { to: publish.key, bytes: u32::try_from(publish.bytes.len()).unwrap_or(u32::MAX) },
-            TopicEvent::DetachProducer { key, request: Some(request) } => Effect::Reply { to: key.connection, reply: Reply::Success { request } },
-            TopicEvent::DetachConsumer { key, request: Some(request) } => Effect::Reply { to: key.connection, reply: Reply::Success { request } },
+            TopicEvent::Publish(publish) => {
+                Effect::Forgotten { to: publish.key, bytes: u32::try_from(publish.bytes.len()).unwrap_or(u32::MAX) }
+            }
+            TopicEvent::DetachProducer { key, request: Some(request) } => {
+                Effect::Reply { to: key.connection, reply: Reply::Success { request } }
+            }
+            TopicEvent::DetachConsumer { key, request: Some(request) } => {
+                Effect::Reply { to: key.connection, reply: Reply::Success { request } }
+            }
             TopicEvent::Ack(ack) => match ack.request {
-                Some(request) => Effect::Reply { to: ack.key.connection, reply: Reply::AckDone { request, consumer: ack.key, error: Some((error, gone())) } },
+                Some(request) => Effect::Reply {
+                    to: ack.key.connection,
+                    reply: Reply::AckDone { request, consumer: ack.key, error: Some((error, gone())) },
+                },
                 None => return,
             },
             TopicEvent::Unsubscribe { key, request, .. }
             | TopicEvent::Seek { key, request, .. }
             | TopicEvent::LastMessageId { key, request }
-            | TopicEvent::ConsumerStats { key, request } => Effect::Reply { to: key.connection, reply: Reply::Error { request, error, message: gone() } },
+            | TopicEvent::ConsumerStats { key, request } => {
+                Effect::Reply { to: key.connection, reply: Reply::Error { request, error, message: gone() } }
+            }
             _ => return,
         };
         if let Some(worker) = effect_connection(&effect) {
@@ -239,7 +256,9 @@ impl Worker {
             }
             Effect::CreateLedger { tag, purpose } => {
                 let shared = self.shared.clone();
-                let done = move |outcome| shared.post(key.worker, Letter::ToTopic { topic: key, event: TopicEvent::LedgerCreated { tag, outcome } });
+                let done = move |outcome| {
+                    shared.post(key.worker, Letter::ToTopic { topic: key, event: TopicEvent::LedgerCreated { tag, outcome } })
+                };
                 self.shared.store.create(purpose, Box::new(done));
             }
             Effect::SealLedger(ledger) => self.shared.store.seal(ledger, Box::new(move |outcome| log_failure("seal", outcome.map(drop)))),
@@ -295,7 +314,9 @@ impl Worker {
         if health != self.store_health {
             match &health {
                 StoreHealth::Ready => {}
-                StoreHealth::DiskNearlyFull(why) => tracing::error!(why, "publishes are refused: the disk is nearly full. Free space, or drain backlogs"),
+                StoreHealth::DiskNearlyFull(why) => {
+                    tracing::error!(why, "publishes are refused: the disk is nearly full. Free space, or drain backlogs")
+                }
                 StoreHealth::Poisoned(why) => tracing::error!(why, %error, "the log failed; nothing more can be stored by this process"),
             }
             self.store_health = health;

@@ -1,7 +1,9 @@
 //! What one worker, or a helper thread, tells another worker.
 
 use ledger::{LedgerId, Position, StoreError};
-use topic::{Ack, AttachConsumer, AttachProducer, ConsumerKey, ConsumerSlot, ConnectionKey, Effect, ProducerKey, Publish, ReadOutcome, SeekTo, Tag};
+use topic::{
+    Ack, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, Publish, ReadOutcome, SeekTo, Tag,
+};
 use wire::{Command, TopicName};
 
 use crate::listener::Accepted;
@@ -39,7 +41,10 @@ pub(crate) enum Letter {
 /// Who wants to attach.
 pub(crate) enum Opener {
     Producer(Box<AttachProducer>),
-    Consumer { attach: Box<AttachConsumer>, create_topic: bool },
+    Consumer {
+        attach: Box<AttachConsumer>,
+        create_topic: bool,
+    },
     /// The admin API, which wants the topic loaded and is told of the outcome.
     Caller(Box<dyn FnOnce(Result<(&mut Worker, TopicRef), LoadError>) + Send>),
 }

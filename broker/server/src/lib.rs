@@ -38,6 +38,6 @@ pub use handle::{AdvertisedListener, Endpoints, Handle, TopicError};
 pub use metrics::{ServerStats, WorkerStats};
 pub use settings::{Listen, ServerSettings};
 pub use shared::HttpService;
+pub use start::{Bound, Server, bind};
 /// Numbers of topics, so that callers need not know the topic room.
 pub use topic::stats;
-pub use start::{Bound, Server, bind};

@@ -5,7 +5,9 @@
 
 use std::sync::mpsc;
 
-use ledger::{Cursor, CursorState, Done, LedgerId, LedgerList, LedgerStore, ManagedLedger, Position, Purpose, ReadRange, Sealed, StoreError};
+use ledger::{
+    Cursor, CursorState, Done, LedgerId, LedgerList, LedgerStore, ManagedLedger, Position, Purpose, ReadRange, Sealed, StoreError,
+};
 use metadata::{Expected, MetadataError, MetadataStore, Rejected};
 use topic::{StoredCursor, TopicSettings};
 use wire::{ServerError, TopicName};
@@ -57,7 +59,9 @@ impl LoadError {
             LoadError::NoSuchNamespace(_) | LoadError::NotFound(_) => ServerError::TopicNotFound,
             LoadError::Partitioned(_) => ServerError::NotAllowedError,
             LoadError::Unreadable { .. } => ServerError::PersistenceError,
-            LoadError::Conflict(_) | LoadError::Metadata { .. } | LoadError::Storage { .. } | LoadError::Draining => ServerError::ServiceNotReady,
+            LoadError::Conflict(_) | LoadError::Metadata { .. } | LoadError::Storage { .. } | LoadError::Draining => {
+                ServerError::ServiceNotReady
+            }
         }
     }
 }
@@ -70,7 +74,9 @@ pub(crate) fn load(
 ) -> Result<LoadedTopic, LoadError> {
     let load = Load { metadata, store, settings, name: &request.name };
     let loaded = load.run(request.create);
-    if let Err(error @ (LoadError::Metadata { .. } | LoadError::Storage { .. } | LoadError::Unreadable { .. } | LoadError::Conflict(_))) = &loaded {
+    if let Err(error @ (LoadError::Metadata { .. } | LoadError::Storage { .. } | LoadError::Unreadable { .. } | LoadError::Conflict(_))) =
+        &loaded
+    {
         tracing::warn!(topic = %request.name, %error, "topic not loaded");
     }
     loaded

@@ -80,18 +80,20 @@ impl Worker {
         let create = self.shared.settings.auto_topic_creation && get.metadata_auto_creation_enabled();
         let auto_partitions = self.shared.settings.auto_topic_partitions.filter(|_| create);
         let limit = self.shared.settings.max_partitions;
-        self.answer_from_metadata(key, move |metadata| match catalog::partitions_for_client(metadata, &name, create, auto_partitions, limit) {
-            Ok(partitions) => proto::CommandPartitionedTopicMetadataResponse {
-                partitions: Some(partitions),
-                request_id,
-                response: Some(PartitionedMetadataOutcome::Success.into()),
-                ..Default::default()
+        self.answer_from_metadata(key, move |metadata| {
+            match catalog::partitions_for_client(metadata, &name, create, auto_partitions, limit) {
+                Ok(partitions) => proto::CommandPartitionedTopicMetadataResponse {
+                    partitions: Some(partitions),
+                    request_id,
+                    response: Some(PartitionedMetadataOutcome::Success.into()),
+                    ..Default::default()
+                }
+                .into(),
+                Err(error @ (TopicError::NoSuchNamespace(_) | TopicError::NotFound(_))) => {
+                    partitions_failed(request_id, ServerError::TopicNotFound, error.to_string())
+                }
+                Err(error) => partitions_failed(request_id, ServerError::MetadataError, error.to_string()),
             }
-            .into(),
-            Err(error @ (TopicError::NoSuchNamespace(_) | TopicError::NotFound(_))) => {
-                partitions_failed(request_id, ServerError::TopicNotFound, error.to_string())
-            }
-            Err(error) => partitions_failed(request_id, ServerError::MetadataError, error.to_string()),
         });
     }
 
@@ -137,23 +139,39 @@ fn absent(command: &Command) -> Option<Command> {
             ..Default::default()
         }
         .into(),
-        Command::GetOrCreateSchema(c) => {
-            proto::CommandGetOrCreateSchemaResponse { request_id: c.request_id, error_code: code, error_message: schemas, ..Default::default() }.into()
+        Command::GetOrCreateSchema(c) => proto::CommandGetOrCreateSchemaResponse {
+            request_id: c.request_id,
+            error_code: code,
+            error_message: schemas,
+            ..Default::default()
         }
+        .into(),
         Command::TcClientConnectRequest(c) => {
             proto::CommandTcClientConnectResponse { request_id: c.request_id, error: code, message: transactions }.into()
         }
-        Command::NewTxn(c) => proto::CommandNewTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }.into(),
+        Command::NewTxn(c) => {
+            proto::CommandNewTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }.into()
+        }
         Command::AddPartitionToTxn(c) => {
-            proto::CommandAddPartitionToTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }.into()
+            proto::CommandAddPartitionToTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }
+                .into()
         }
-        Command::AddSubscriptionToTxn(c) => {
-            proto::CommandAddSubscriptionToTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }.into()
+        Command::AddSubscriptionToTxn(c) => proto::CommandAddSubscriptionToTxnResponse {
+            request_id: c.request_id,
+            error: code,
+            message: transactions,
+            ..Default::default()
         }
-        Command::EndTxn(c) => proto::CommandEndTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }.into(),
-        Command::WatchTopicList(c) => {
-            proto::CommandError { request_id: c.request_id, error: no.into(), message: "topic lists are not watched here: poll them".to_owned() }.into()
+        .into(),
+        Command::EndTxn(c) => {
+            proto::CommandEndTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }.into()
         }
+        Command::WatchTopicList(c) => proto::CommandError {
+            request_id: c.request_id,
+            error: no.into(),
+            message: "topic lists are not watched here: poll them".to_owned(),
+        }
+        .into(),
         Command::WatchTopicListClose(c) => proto::CommandSuccess { request_id: c.request_id, schema: None }.into(),
         _ => return None,
     })

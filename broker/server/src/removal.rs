@@ -25,12 +25,20 @@ async fn on_owner<T: Send + 'static>(
 
 pub(crate) async fn unload_topic(shared: &Arc<Shared>, name: TopicName) -> Result<(), TopicError> {
     let wanted = name.clone();
-    on_owner(shared, &name, move |worker, tell| worker.unload_then(&wanted, move || { let _ = tell.send(()); })).await
+    on_owner(shared, &name, move |worker, tell| {
+        worker.unload_then(&wanted, move || {
+            let _ = tell.send(());
+        })
+    })
+    .await
 }
 
 pub(crate) async fn delete_topic(shared: &Arc<Shared>, name: TopicName, force: bool) -> Result<(), TopicError> {
     let wanted = name.clone();
-    let users = on_owner(shared, &name, move |worker, tell| { let _ = tell.send(worker.users(&wanted)); }).await?;
+    let users = on_owner(shared, &name, move |worker, tell| {
+        let _ = tell.send(worker.users(&wanted));
+    })
+    .await?;
     if let Some((producers, consumers, subscriptions)) = users
         && !force
         && producers + consumers + subscriptions > 0

@@ -3,8 +3,8 @@
 use bytes::{Bytes, BytesMut};
 use ledger::{AckSet, Position};
 use topic::{
-    Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, HashRange, KeySharedPolicy, KeySplit, ProducerKey, Publish,
-    SeekTo, StartAt, SubscriptionKind,
+    Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, HashRange, KeySharedPolicy, KeySplit,
+    ProducerKey, Publish, SeekTo, StartAt, SubscriptionKind,
 };
 use wire::proto::{self, InitialPosition, KeySharedMode, SubscriptionType};
 use wire::{AckType, Command, Frame, MessageId, NO_REQUEST, ServerError, TopicName};
@@ -87,7 +87,9 @@ impl Worker {
         match command {
             Command::Send(send) => return self.publish(key, &send, payload),
             Command::Ack(ack) => self.ack(key, ack),
-            Command::Flow(flow) => self.to_consumer(key, flow.consumer_id, |key, slot| TopicEvent::Flow { key, slot, permits: flow.permits }),
+            Command::Flow(flow) => {
+                self.to_consumer(key, flow.consumer_id, |key, slot| TopicEvent::Flow { key, slot, permits: flow.permits })
+            }
             Command::Ping => self.tell(key, &Command::Pong),
             Command::Pong => {}
             Command::Producer(producer) => self.producer(key, *producer),

@@ -173,7 +173,8 @@ impl Server {
         }
         drop(done);
         // Nobody sends: the channel ends when every topic has dropped its end.
-        let in_time = matches!(all_done.recv_timeout(deadline.saturating_duration_since(Instant::now())), Err(mpsc::RecvTimeoutError::Disconnected));
+        let in_time =
+            matches!(all_done.recv_timeout(deadline.saturating_duration_since(Instant::now())), Err(mpsc::RecvTimeoutError::Disconnected));
         for mailbox in &shared.mailboxes {
             mailbox.post(Letter::Call(Box::new(Worker::stop)));
         }

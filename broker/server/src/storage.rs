@@ -62,7 +62,9 @@ impl Storage {
         self.waiting.push_back(parts);
         self.blocks += 1;
         let to = shared.clone();
-        shared.store.append(self.block.finish(), Box::new(move |outcome: Result<(), StoreError>| to.post(worker, Letter::BlockDone(outcome))));
+        shared
+            .store
+            .append(self.block.finish(), Box::new(move |outcome: Result<(), StoreError>| to.post(worker, Letter::BlockDone(outcome))));
     }
 
     /// The parts of the oldest block that was handed over.

@@ -52,6 +52,7 @@ pub(crate) struct Worker {
     pub(crate) store_health: StoreHealth,
     next_sweep: Option<u64>,
     letters: Vec<Letter>,
+    due: Vec<(u64, u32, u32)>,
     stopped: bool,
     pub(crate) signal: Rc<TurnSignal>,
     pub(crate) stats: WorkerStats,
@@ -97,6 +98,7 @@ impl Worker {
             store_health: StoreHealth::Ready,
             next_sweep: None,
             letters: Vec::new(),
+            due: Vec::new(),
             stopped: false,
             signal: Rc::new(TurnSignal::default()),
             stats: WorkerStats { worker: index, ..WorkerStats::default() },
@@ -189,10 +191,16 @@ impl Worker {
         self.stopped = true;
     }
 
+    /// Ticks each topic that is due once: one that wants to go on at once does so in the next turn, after the sockets had theirs.
     fn fire_timers(&mut self) {
-        while let Some((at, slot, generation)) = self.timers.due(self.now.monotonic_ms) {
+        let mut due = std::mem::take(&mut self.due);
+        while let Some(topic) = self.timers.due(self.now.monotonic_ms) {
+            due.push(topic);
+        }
+        for (at, slot, generation) in due.drain(..) {
             self.tick_topic(at, slot, generation);
         }
+        self.due = due;
     }
 
     fn send_outboxes(&mut self) {
@@ -260,7 +268,8 @@ pub(crate) async fn turns(me: Rc<RefCell<Worker>>) {
             if me.borrow().stopped {
                 return Poll::Ready(());
             }
-            if signal.due.get() {
+            let overdue = next.is_some_and(|at| at <= me.borrow().now.monotonic_ms);
+            if signal.due.get() || overdue {
                 // More to do: let the sockets have their say first.
                 cx.waker().wake_by_ref();
                 return Poll::Pending;
