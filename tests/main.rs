@@ -7,6 +7,7 @@ mod endpoints;
 mod exclusive;
 mod hostile;
 mod house;
+mod key_shared;
 mod last_message_id;
 mod many_topics;
 mod produce_consume;
