@@ -9,6 +9,7 @@ mod sim;
 mod client;
 mod cursors;
 mod exclusive;
+mod key_shared;
 mod ledgers;
 mod producers;
 mod seeking;
