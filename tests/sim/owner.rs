@@ -194,7 +194,10 @@ impl Owner {
     /// With [`Owner::confirm_early`]: stores what was only said to be stored.
     pub(crate) fn sync(&mut self) {
         for (at, bytes) in self.unsynced.drain(..) {
-            self.world.append(at, bytes);
+            // What was said to be stored may have been acked, and its ledger deleted, meanwhile.
+            if !self.world.deleted.contains(&at.ledger) {
+                self.world.append(at, bytes);
+            }
         }
     }
 

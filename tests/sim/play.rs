@@ -201,7 +201,12 @@ impl Play {
                 self.owner.wait(ms);
             }
             620..740 => self.flow()?,
-            740..850 => self.ack()?,
+            740..850 => {
+                self.ack()?;
+                if self.rng.u8(..6) == 0 {
+                    self.check_keys()?;
+                }
+            }
             850..890 => self.redeliver()?,
             890..925 => self.attach_consumer()?,
             925..945 => self.detach_consumer()?,

@@ -97,7 +97,7 @@ impl Producer {
             ..MessageMetadata::default()
         };
         let mut bytes = BytesMut::new();
-        if messages > 1 && sequence % 2 == 0 {
+        if messages > 1 && sequence.is_multiple_of(2) {
             // As clients do that batch by key without saying so in the batch's own metadata.
             let mut batch = BytesMut::new();
             for _ in 0..messages {

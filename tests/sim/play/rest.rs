@@ -50,6 +50,30 @@ impl Play {
         if last { Ok(()) } else { self.check_nothing_lost() }
     }
 
+    /// Nobody may be waiting for a key, although nothing happens but what storage still has to bring: no publish, no permit.
+    pub(super) fn check_keys(&mut self) -> Result<(), String> {
+        if !self.mirrors.values().any(Mirror::has_keys) {
+            return Ok(());
+        }
+        self.owner.sync();
+        for _ in 0..3 {
+            while self.owner.finish_read(0) || self.owner.finish_write() || self.owner.tick() {}
+            self.listen()?;
+            self.owner.wait(6_000);
+        }
+        while self.owner.finish_read(0) || self.owner.finish_write() || self.owner.tick() {}
+        self.listen()?;
+        if self.owner.unload_reason.is_some() {
+            return Ok(());
+        }
+        for subscription in &self.owner.topic.stats().subscriptions {
+            if let Some(mirror) = self.mirrors.get(subscription.name.as_str()) {
+                self.check_keys_come(mirror, subscription)?;
+            }
+        }
+        Ok(())
+    }
+
     /// No key waits whose owner has permits and which nobody else holds.
     fn check_keys_come(&self, mirror: &Mirror, subscription: &SubscriptionStats) -> Result<(), String> {
         let takes = |index: Index| self.takes(index, mirror.unacked(index), subscription.unacked_messages);

@@ -75,7 +75,8 @@ fn a_key_moves_only_when_its_old_owner_has_nothing_of_it_any_more() {
     flow(&mut owner, upper, 100);
     let (low, high) = keys_by_half();
     let before = publish(&mut owner, to, &[low, high, low]);
-    assert_eq!(came(&mut owner, [upper]), [before.clone()]);
+    let [came_before] = came(&mut owner, [upper]);
+    assert_eq!(came_before, before);
     let lower = consume(&mut owner, attach(2, KeyShared));
     flow(&mut owner, lower, 100);
     let after = publish(&mut owner, to, &[low, high, low]);
@@ -100,7 +101,8 @@ fn a_range_that_returns_finds_its_counts_as_they_were() {
     got(&mut owner);
     leave(&mut owner, lower);
     // Back with the one who holds the key: nothing is in the way.
-    assert_eq!(came(&mut owner, [upper]), [waiting.clone()]);
+    let [came_back] = came(&mut owner, [upper]);
+    assert_eq!(came_back, waiting);
     ack(&mut owner, upper, one(before[0]));
     let lower = consume(&mut owner, attach(3, KeyShared));
     flow(&mut owner, lower, 100);
