@@ -1,7 +1,10 @@
 //! One module per behaviour, as a client sees it: against the real binary, over real sockets.
 
 mod admin;
+mod batch_acks;
+mod chunks;
 mod command_line;
+mod delayed;
 mod durability;
 mod endpoints;
 mod exclusive;
@@ -10,6 +13,7 @@ mod house;
 mod key_shared;
 mod last_message_id;
 mod many_topics;
+mod non_persistent;
 mod produce_consume;
 mod readers;
 mod receipts;
@@ -19,3 +23,5 @@ mod second_broker;
 mod seek;
 mod shared;
 mod talk;
+mod ttl;
+mod watch;

@@ -6,7 +6,7 @@ use ledger::{AckSet, Position};
 use topic::SubscriptionKind;
 
 use super::keys::{Owners, Split, slot_of};
-use super::producer::Acknowledged;
+use super::producer::{Acknowledged, Sent};
 
 /// Which of the simulated consumers.
 pub(crate) type Index = usize;
@@ -25,6 +25,19 @@ pub(crate) struct Delivery {
     pub(crate) left: Option<AckSet>,
     /// The slot of its key.
     pub(crate) slot: u16,
+    /// When it may come, 0 at once.
+    pub(crate) deliver_at: u64,
+    /// The larger message that it is a part of, and whether it is the last part.
+    pub(crate) part: Option<(Vec<u8>, bool)>,
+}
+
+/// What a stored entry says of itself.
+#[derive(Clone, Copy)]
+pub(crate) struct Stored {
+    /// The slot of its key.
+    pub(crate) slot: u16,
+    /// When it must be there, by the wall clock; 0: at once.
+    pub(crate) due: u64,
 }
 
 /// A subscription as its clients know it.
@@ -48,6 +61,10 @@ pub(crate) struct Mirror {
     waiting: BTreeMap<Position, (u32, u16)>,
     /// The newest entry that came for the first time since the cursor was last moved.
     last: Option<Position>,
+    /// Who has the first parts of larger messages whose last part has not come.
+    parts: BTreeMap<Vec<u8>, Index>,
+    /// Entries given back that are parts of larger messages.
+    waiting_parts: BTreeSet<Position>,
     /// On a Key_Shared subscription.
     keys: Option<Keys>,
 }
@@ -82,6 +99,8 @@ impl Mirror {
             held: BTreeMap::new(),
             waiting: BTreeMap::new(),
             last: None,
+            parts: BTreeMap::new(),
+            waiting_parts: BTreeSet::new(),
             keys: (kind == SubscriptionKind::KeyShared).then(keys),
         }
     }
@@ -149,7 +168,7 @@ impl Mirror {
         acknowledged: &Acknowledged,
         first: impl Fn() -> Position,
     ) -> Result<u32, String> {
-        let Delivery { to, at, messages, redeliveries, left, slot } = delivery;
+        let Delivery { to, at, messages, redeliveries, left, deliver_at, part, slot } = delivery;
         let at = *at;
         if self.kept.contains(&at) {
             return Err(format!("{at} came although it was acked"));
@@ -163,9 +182,11 @@ impl Mirror {
             Some((count, _)) if count == *redeliveries => {}
             Some((count, _)) => return Err(format!("{at} came with count {redeliveries}, not {count}")),
             None if *redeliveries > 0 => return Err(format!("{at} came the first time with count {redeliveries}")),
+            None if self.is_shared() && (*deliver_at > 0 || part.is_some()) => {}
             None if self.keys.is_some() => self.check_order_of_key(at, *slot, acknowledged)?,
             None => self.check_order(at, acknowledged, first)?,
         }
+        self.check_part(*to, at, part.as_ref())?;
         self.delivered.insert(at);
         if let Some(left) = left {
             self.partial.insert(at, left.0.clone());
@@ -204,7 +225,8 @@ impl Mirror {
             return Err(format!("{at} came after {last} of the same key"));
         }
         let from = last.map_or(self.floor, Position::following).max(self.floor);
-        let mut before = acknowledged.range(from..at.max(from)).filter(|(_, (producer, sequence))| slot_of(*producer, *sequence) == slot);
+        let mut before =
+            acknowledged.range(from..at.max(from)).filter(|(_, sent)| !sent.may_be_late() && slot_of(sent.producer, sent.sequence) == slot);
         match before.find(|(older, _)| !self.acked.contains(older) && !self.held.contains_key(older)) {
             Some((older, _)) => Err(format!("{at} came and left out {older} of the same key")),
             None => Ok(()),
@@ -215,7 +237,8 @@ impl Mirror {
     /// With `at_once` keys that are draining do not count.
     pub(crate) fn could_come(
         &self,
-        stored: &BTreeMap<Position, u16>,
+        stored: &BTreeMap<Position, Stored>,
+        now: u64,
         most: usize,
         at_once: bool,
         takes: impl Fn(Index) -> bool,
@@ -223,8 +246,10 @@ impl Mirror {
         let Some(Keys { owners, .. }) = &self.keys else { return Vec::new() };
         // What lies below the floor may wait, too.
         let unheld = stored.iter().filter(|(at, _)| !self.acked.contains(at) && !self.held.contains_key(at)).take(most);
-        let unheld = unheld.filter(|(at, _)| **at >= self.floor);
-        let owned = unheld.filter_map(|(at, slot)| {
+        // What is due may have to wait for room, wherever it lies.
+        let is_due = |stored: &Stored| stored.due == 0 || (most == usize::MAX && stored.due <= now);
+        let unheld = unheld.filter(|(at, stored)| **at >= self.floor && is_due(stored));
+        let owned = unheld.filter_map(|(at, Stored { slot, .. })| {
             let owner = owners.owner(*slot)?;
             (takes(owner) && !(at_once && self.draining(*slot, owner).is_some())).then_some((*at, owner))
         });
@@ -233,7 +258,7 @@ impl Mirror {
 
     /// New entries come in order, after all that wait, and leave none out.
     fn check_order(&mut self, at: Position, acknowledged: &Acknowledged, first: impl Fn() -> Position) -> Result<(), String> {
-        if let Some((waiting, _)) = self.waiting.first_key_value() {
+        if let Some((waiting, _)) = self.waiting.iter().find(|(waiting, _)| !self.waiting_parts.contains(waiting)) {
             return Err(format!("{at} came before {waiting}, which waits for redelivery"));
         }
         if self.last.is_some_and(|last| last >= at) {
@@ -241,7 +266,8 @@ impl Mirror {
         }
         let from = self.last.map_or(self.floor, Position::following).max(self.floor);
         if from < at {
-            let left_out = acknowledged.range(from..at).map(|(skipped, _)| *skipped);
+            let may_be_late = |sent: &Sent| self.kind == SubscriptionKind::Shared && sent.may_be_late();
+            let left_out = acknowledged.range(from..at).filter(|(_, sent)| !may_be_late(sent)).map(|(skipped, _)| *skipped);
             let mut left_out = left_out.filter(|skipped| !self.acked.contains(skipped) && !self.held.contains_key(skipped)).peekable();
             // What does not hold back trimming may be left behind by it.
             let gone = if left_out.peek().is_some() && !self.durable { first() } else { Position::EARLIEST };
@@ -251,6 +277,29 @@ impl Mirror {
         }
         self.last = Some(at);
         Ok(())
+    }
+
+    /// All parts of one message go to one consumer.
+    fn check_part(&mut self, to: Index, at: Position, part: Option<&(Vec<u8>, bool)>) -> Result<(), String> {
+        self.waiting_parts.remove(&at);
+        let Some((uuid, is_last)) = part.filter(|_| self.is_shared()) else { return Ok(()) };
+        let holder = *self.parts.entry(uuid.clone()).or_insert(to);
+        if *is_last {
+            self.parts.remove(uuid);
+        }
+        self.waiting_parts.insert(at);
+        if holder == to { Ok(()) } else { Err(format!("{at} is a part of what {holder} gets, and went to {to}")) }
+    }
+
+    /// Whether somebody waits for parts who takes nothing now: then what is theirs is no sign of being stuck.
+    pub(crate) fn waits_for_parts(&self, takes: impl Fn(Index) -> bool) -> bool {
+        self.parts.values().any(|holder| !takes(*holder))
+    }
+
+    /// Entries that should have come by now, all but those that wait for their time.
+    pub(crate) fn overdue(&self, acknowledged: &Acknowledged, now: u64) -> Option<Position> {
+        let due = acknowledged.range(self.floor..).filter(|(_, sent)| sent.deliver_at > 0 && sent.deliver_at <= now);
+        due.map(|(at, _)| *at).find(|at| !self.delivered.contains(at) && !self.acked.contains(at))
     }
 
     /// Nothing that is not acked may be missing from the rest of a batch; without a crash it is exact.
@@ -309,6 +358,7 @@ impl Mirror {
 
     /// A consumer is gone: all it holds goes back.
     pub(crate) fn left(&mut self, by: Index) {
+        self.parts.retain(|_, holder| *holder != by);
         let ids = self.held_by(by);
         self.give_back(by, &ids);
         if let Some(keys) = &mut self.keys {
@@ -320,6 +370,7 @@ impl Mirror {
     pub(crate) fn reloaded(&mut self, crashed: bool) {
         self.held.clear();
         self.waiting.clear();
+        self.parts.clear();
         self.last = None;
         if let Some(keys) = &mut self.keys {
             keys.last.clear();

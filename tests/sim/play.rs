@@ -45,6 +45,10 @@ pub(crate) struct Tally {
     pub(crate) unloads: usize,
     /// Seeks answered.
     pub(crate) seeks: usize,
+    /// Delayed entries sent to consumers that share a subscription.
+    pub(crate) delayed: usize,
+    /// Parts of larger messages sent to such consumers.
+    pub(crate) parts: usize,
 }
 
 struct Consumer {
@@ -75,6 +79,8 @@ struct Play {
     requests: BTreeMap<u64, Request>,
     next_request: u64,
     refusing: bool,
+    /// Whether no publish asks for a delay.
+    undelayed: bool,
     tally: Tally,
     /// What led here, if notes are taken.
     trail: Option<VecDeque<String>>,
@@ -156,6 +162,7 @@ impl Play {
             requests: BTreeMap::new(),
             next_request: 0,
             refusing: false,
+            undelayed: script.large_reads,
             tally: Tally::default(),
             trail: None,
         }

@@ -9,8 +9,28 @@ use wire::proto::{MessageMetadata, SingleMessageMetadata};
 
 use super::keys::key_of;
 
-/// What was acknowledged: by position, the producer and the sequence id.
-pub(crate) type Acknowledged = BTreeMap<Position, (usize, u64)>;
+/// What was acknowledged, by position.
+pub(crate) type Acknowledged = BTreeMap<Position, Sent>;
+
+/// One publish.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sent {
+    /// The producer.
+    pub(crate) producer: usize,
+    /// The sequence id.
+    pub(crate) sequence: u64,
+    /// When it may be delivered, 0 at once.
+    pub(crate) deliver_at: u64,
+    /// Whether it is a part of a larger message.
+    pub(crate) is_part: bool,
+}
+
+impl Sent {
+    /// Whether consumers that share a subscription may get later ones before it.
+    pub(crate) fn may_be_late(&self) -> bool {
+        self.deliver_at > 0 || self.is_part
+    }
+}
 
 /// One producer.
 pub(crate) struct Producer {
@@ -29,6 +49,8 @@ pub(crate) struct Producer {
 struct Send {
     sequence: u64,
     highest_sequence: u64,
+    deliver_at: u64,
+    is_part: bool,
     bytes: Bytes,
 }
 
@@ -86,15 +108,34 @@ impl Producer {
 
     /// Has another entry of `messages` to send.
     pub(crate) fn produce(&mut self, messages: u32, time: u64) {
+        self.enqueue(messages, MessageMetadata { publish_time: time, ..MessageMetadata::default() });
+    }
+
+    /// Has a message to send that is not to be delivered before `deliver_at`.
+    pub(crate) fn produce_delayed(&mut self, deliver_at: u64, time: u64) {
+        let deliver_at_time = Some(deliver_at as i64);
+        self.enqueue(1, MessageMetadata { publish_time: time, deliver_at_time, ..MessageMetadata::default() });
+    }
+
+    /// Has a message in `parts` to send.
+    pub(crate) fn produce_parts(&mut self, parts: i32, time: u64) {
+        let uuid = format!("p{}-{}", self.index, self.next_sequence);
+        for part in 0..parts {
+            let (uuid, num_chunks_from_msg) = (Some(uuid.clone()), Some(parts));
+            let chunk_id = Some(part);
+            self.enqueue(1, MessageMetadata { publish_time: time, uuid, num_chunks_from_msg, chunk_id, ..MessageMetadata::default() });
+        }
+    }
+
+    fn enqueue(&mut self, messages: u32, what: MessageMetadata) {
         let sequence = self.next_sequence;
         self.next_sequence += u64::from(messages);
         let metadata = MessageMetadata {
             producer_name: format!("p{}", self.index),
             sequence_id: sequence,
-            publish_time: time,
             num_messages_in_batch: (messages > 1).then_some(messages as i32),
             partition_key: Some(key_of(self.index, sequence)),
-            ..MessageMetadata::default()
+            ..what
         };
         let mut bytes = BytesMut::new();
         if messages > 1 && sequence.is_multiple_of(2) {
@@ -110,13 +151,15 @@ impl Producer {
             wire::payload::build(&metadata, b"what the application said", &mut bytes);
         }
         let highest_sequence = if messages > 1 { sequence + u64::from(messages) - 1 } else { 0 };
-        self.unacknowledged.push_back(Send { sequence, highest_sequence, bytes: bytes.freeze() });
+        let deliver_at = metadata.deliver_at_time.unwrap_or(0) as u64;
+        let is_part = metadata.chunk_id.is_some();
+        self.unacknowledged.push_back(Send { sequence, highest_sequence, deliver_at, is_part, bytes: bytes.freeze() });
     }
 
     /// The next publish to go out, if it is attached and has one.
     pub(crate) fn next(&mut self) -> Option<Publish> {
         let slot = self.slot?;
-        let Send { sequence, highest_sequence, bytes } = self.unacknowledged.get(self.sent)?.clone();
+        let Send { sequence, highest_sequence, bytes, .. } = self.unacknowledged.get(self.sent)?.clone();
         self.sent += 1;
         Some(Publish { key: self.key, slot, sequence, highest_sequence, bytes })
     }
@@ -139,8 +182,9 @@ impl Producer {
         }
         self.last = Some(at);
         self.sent -= 1;
+        let sent = Sent { producer: self.index, sequence, deliver_at: head.deliver_at, is_part: head.is_part };
         self.unacknowledged.pop_front();
-        match acknowledged.insert(at, (self.index, sequence)) {
+        match acknowledged.insert(at, sent) {
             Some(other) => Err(format!("{at} was acknowledged twice, first to {other:?}")),
             None => Ok(()),
         }

@@ -61,6 +61,7 @@ struct Numbers {
     backlog_bytes: u64,
     cache_hits: u64,
     cache_misses: u64,
+    storage_reads: u64,
 }
 
 impl Numbers {
@@ -78,6 +79,7 @@ impl Numbers {
         self.backlog_bytes += backlog_bytes(stats.subscriptions.iter().map(|s| s.backlog).max().unwrap_or(0), stats);
         self.cache_hits += stats.cache_hits;
         self.cache_misses += stats.cache_misses;
+        self.storage_reads += stats.storage_reads;
     }
 
     fn of<'a>(stats: impl IntoIterator<Item = &'a TopicStats>) -> Self {
@@ -101,6 +103,7 @@ const TOPIC_FAMILIES: &[FamilyOf<Numbers>] = &[
     (Family::gauge("pulsar_msg_backlog", "Entries not acknowledged, over all subscriptions."), |n| n.backlog),
     (Family::gauge("pulsar_storage_backlog_size", "Bytes of the slowest subscription's backlog."), |n| n.backlog_bytes),
     (Family::counter("geminga_cache_hits_total", "Entries delivered from the cache since the topic was loaded."), |n| n.cache_hits),
+    (Family::counter("geminga_storage_read_entries_total", "Entries read from storage since the topic was loaded."), |n| n.storage_reads),
     (Family::counter("geminga_cache_misses_total", "Entries delivered after a read since the topic was loaded."), |n| n.cache_misses),
 ];
 

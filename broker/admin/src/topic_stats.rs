@@ -91,6 +91,7 @@ fn add(sum: &mut TopicStats, part: &TopicStats) {
     sum.storage_entries += part.storage_entries;
     sum.cache_hits += part.cache_hits;
     sum.cache_misses += part.cache_misses;
+    sum.storage_reads += part.storage_reads;
     for producer in &part.producers {
         match sum.producers.iter_mut().find(|p| p.name == producer.name) {
             Some(same) => add_producer(same, producer),

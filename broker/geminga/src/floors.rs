@@ -46,10 +46,20 @@ pub fn server_settings(config: &Config, data: &DataDir) -> io::Result<ServerSett
         publish_buffer_bytes: memory.publish_buffer.as_usize(),
         cache_bytes: memory.cache.as_usize(),
         out_buffer_bytes: connections.out_buffer_high.as_usize(),
+        out_buffers_bytes: memory.out_buffers.as_usize(),
+        write_stall_timeout: connections.write_stall_timeout,
+        max_clients_per_connection: connections.max_clients_per_connection.get() as usize,
+        max_lookups: connections.max_lookups.get() as usize,
+        max_topic_loads: connections.max_topic_loads.get() as usize,
+        persistent_topics: config.topics.persistent,
         control_threads: config.storage.control_threads.get() as usize,
         auto_topic_creation: config.topics.auto_creation,
         auto_topic_partitions: auto_partitions(config),
         max_partitions: limit(config.topics.max_partitions),
+        non_persistent_topics: config.topics.non_persistent,
+        topic_watchers: config.patterns.watchers,
+        pattern_evaluation: config.patterns.evaluation,
+        pattern_max_length: config.patterns.max_length.get() as usize,
         default_bundles: config.topics.default_bundles.get(),
         shutdown_timeout: config.upkeep.shutdown_timeout,
         topic: topic_settings(config, data),
@@ -64,7 +74,7 @@ fn auto_partitions(config: &Config) -> Option<u32> {
 }
 
 fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
-    let (dispatch, ledgers, topics) = (&config.dispatch, &config.ledgers, &config.topics);
+    let (dispatch, ledgers, topics, timing) = (&config.dispatch, &config.ledgers, &config.topics, &config.timing);
     TopicSettings {
         ledger: LedgerLimits {
             max_entries: ledgers.max_entries.get(),
@@ -92,6 +102,9 @@ fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
         batch_index_ack: topics.batch_index_acks,
         non_durable_grace_ms: millis(NON_DURABLE_GRACE),
         retention_check_ms: topics.retention_check.map_or(NEVER_MS, millis),
+        delayed_tick_ms: if timing.delayed { millis(timing.tick).max(1) } else { 0 },
+        message_ttl_ms: timing.ttl.map_or(0, millis),
+        expiry_check_ms: millis(timing.expiry_check),
         auto_subscription: topics.auto_subscription,
         // The epoch counts the starts on the data directory, so a name is never made twice.
         producer_name_prefix: format!("{}-{}", config.network.cluster_name, data.epoch),

@@ -5,6 +5,9 @@ use std::sync::Arc;
 
 use ledger::LedgerStore;
 use ledger::log::SharedLog;
+use metadata::namespaces::{self, NamespaceError, NewNamespace, Policies};
+use metadata::paths::NamespacePath;
+use metadata::tenants::{self, Tenant, TenantError};
 use metadata::{Bootstrap, EmbeddedStore, MetadataStore};
 use server::Server;
 
@@ -26,6 +29,8 @@ enum Trouble {
     Metadata(#[from] metadata::OpenError),
     #[error("cannot create the standard tenants: {0}")]
     Bootstrap(#[from] metadata::BootstrapError),
+    #[error("bootstrapNamespaces: cannot create {namespace}: {reason}. Write each as tenant/namespace")]
+    Namespace { namespace: String, reason: String },
     #[error("{0}")]
     Io(#[from] std::io::Error),
 }
@@ -58,12 +63,15 @@ fn serve(prepared: &Prepared) -> Result<u8, Trouble> {
     let ground = dig(config)?;
     let endpoints = floors::server_endpoints(&advertised);
     bootstrap(config, &*ground.metadata, &endpoints)?;
+    for namespace in &config.network.bootstrap_namespaces {
+        add_namespace(config, &*ground.metadata, namespace)?;
+    }
     let store: Arc<dyn LedgerStore> = ground.log.clone();
     let metadata: Arc<dyn MetadataStore> = ground.metadata.clone();
     let options = floors::admin_options(config);
     let server = bound.start(endpoints, store, metadata, |handle| admin::service(handle, options))?;
     let announced = announce(prepared, &Endpoints::of(&advertised))?;
-    let ended = signals::wait(&*ground.log)?;
+    let ended = signals::wait(&*ground.log, &server.handle())?;
     drop(announced);
     Ok(stop(server, ground, ended))
 }
@@ -85,6 +93,25 @@ fn bootstrap(config: &Config, metadata: &dyn MetadataStore, endpoints: &server::
         metadata::bootstrap(metadata, &Bootstrap { cluster: &config.network.cluster_name, reached_at, bundles, system_bundles: bundles })?;
     if !created.is_empty() {
         tracing::info!(created = created.join(" "), "first start: Successfully updated the policies on namespace public/default");
+    }
+    Ok(())
+}
+
+/// Adds a namespace, and its tenant, unless they are there.
+fn add_namespace(config: &Config, metadata: &dyn MetadataStore, name: &str) -> Result<(), Trouble> {
+    let trouble = |reason: String| Trouble::Namespace { namespace: name.to_owned(), reason };
+    let (tenant, local) = name.split_once('/').ok_or_else(|| trouble("it has no tenant".to_owned()))?;
+    let cluster = config.network.cluster_name.as_str();
+    let allowed = Tenant { allowed_clusters: vec![cluster.to_owned()], ..Tenant::default() };
+    match tenants::create(metadata, tenant, &allowed, None) {
+        Ok(()) | Err(TenantError::Exists(_)) => {}
+        Err(error) => return Err(trouble(error.to_string())),
+    }
+    let fill = NewNamespace { local_cluster: cluster, bundles: config.topics.default_bundles.get(), limit: None };
+    match namespaces::create(metadata, NamespacePath::new(tenant, local), Policies::new(), fill) {
+        Ok(_) => tracing::info!(namespace = name, "namespace created, as bootstrapNamespaces asks"),
+        Err(NamespaceError::Exists(_)) => {}
+        Err(error) => return Err(trouble(error.to_string())),
     }
     Ok(())
 }

@@ -13,6 +13,10 @@ pub struct EntryMeta {
     pub publish_time_ms: u64,
     /// Where the message's key falls among the slots that Key_Shared consumers split; that of "no key" if it has none.
     pub key_slot: u16,
+    /// Not to be delivered before, in milliseconds since the epoch; 0 if it may be at once.
+    pub deliver_at_ms: u64,
+    /// Whether it is a part of a larger message.
+    pub is_chunk: bool,
 }
 
 /// An entry as it is stored and as it is sent: checksum, message metadata and payload, byte for byte.

@@ -126,4 +126,8 @@ pub trait LedgerStore: Send + Sync + 'static {
     fn health(&self) -> StoreHealth;
     /// Limits of the engine.
     fn capabilities(&self) -> Capabilities;
+    /// What the shared log has counted; none for an engine that is none.
+    fn counters(&self) -> Option<crate::log::LogCounters> {
+        None
+    }
 }

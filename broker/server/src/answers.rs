@@ -5,8 +5,11 @@ use wire::{Command, Delivery, NO_REQUEST, Receipt, ServerError, proto};
 
 use crate::connection::Connection;
 use crate::letter::{Letter, TopicEvent, TopicRef};
-use crate::route;
+use crate::route::{self, Welcome};
 use crate::worker::Worker;
+
+/// To a request that was overtaken by a close.
+const CLOSED_MEANWHILE: &str = "closed before it was attached";
 
 impl Worker {
     /// An effect for a connection of this worker.
@@ -28,10 +31,9 @@ impl Worker {
                 self.mark_dirty(to.connection.slot, to.connection.generation);
             }
             Effect::Refused { to, sequence, error, message, bytes } => {
-                if self.settle(to.connection, bytes).is_some() {
-                    let refusal = proto::CommandSendError { producer_id: to.id, sequence_id: sequence, error: error.into(), message };
-                    self.tell(to.connection, &refusal.into());
-                }
+                let Some(_) = self.settle(to.connection, bytes) else { return };
+                let refusal = proto::CommandSendError { producer_id: to.id, sequence_id: sequence, error: error.into(), message };
+                self.tell(to.connection, &refusal.into());
             }
             Effect::Forgotten { to, bytes } => drop(self.settle(to.connection, bytes)),
             Effect::Deliver { .. } => self.deliver(effect),
@@ -42,7 +44,7 @@ impl Worker {
 
     /// A publish was answered: its budget goes back.
     fn settle(&mut self, key: ConnectionKey, bytes: u32) -> Option<&mut Connection> {
-        let budget = self.shared.settings.share(self.shared.settings.publish_buffer_bytes);
+        let budget = self.shared.settings.publish_share();
         let was_spent = self.publish_bytes >= budget;
         self.publish_bytes = self.publish_bytes.saturating_sub(bytes as usize);
         if was_spent && self.publish_bytes < budget {
@@ -58,7 +60,7 @@ impl Worker {
 
     fn deliver(&mut self, effect: Effect) {
         let Effect::Deliver { to, at, redeliveries, ack_set, epoch, bytes } = effect else { return };
-        let limit = self.shared.settings.out_buffer_bytes;
+        let limit = self.shared.settings.out_limit(self.out_held);
         let key = to.connection;
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
         let Some(partition) = connection.consumers.get(&to.id).map(|route| route.partition) else { return };
@@ -83,7 +85,11 @@ impl Worker {
     fn reply(&mut self, from: TopicRef, to: ConnectionKey, reply: Reply) {
         match reply {
             Reply::Success { request } => {
-                self.unsubscribed(to, request, true);
+                if let Some(consumer) = self.unsubscribed(to, request)
+                    && let Some(connection) = self.connections.get_mut(to.slot, to.generation)
+                {
+                    connection.consumers.remove(&consumer);
+                }
                 self.tell_success(to, request);
             }
             Reply::Error { request, error, message } => self.failed(to, request, error, &message),
@@ -92,7 +98,10 @@ impl Worker {
             }
             Reply::ConsumerReady { request, consumer, slot } => self.consumer_ready(from, consumer, slot, request),
             Reply::CloseProducer { producer } => {
-                if let Some(connection) = self.connections.get_mut(to.slot, to.generation) {
+                // The client may have closed it already and given its id to another, on another topic.
+                if let Some(connection) = self.connections.get_mut(to.slot, to.generation)
+                    && connection.producers.get(&producer.id).is_some_and(|route| route.leads_to(from))
+                {
                     connection.forget_producer(producer.id);
                     self.tell(
                         to,
@@ -101,7 +110,9 @@ impl Worker {
                 }
             }
             Reply::CloseConsumer { consumer } => {
-                if let Some(connection) = self.connections.get_mut(to.slot, to.generation) {
+                if let Some(connection) = self.connections.get_mut(to.slot, to.generation)
+                    && connection.consumers.get(&consumer.id).is_some_and(|route| route.leads_to(from))
+                {
                     connection.consumers.remove(&consumer.id);
                     self.tell(
                         to,
@@ -140,10 +151,21 @@ impl Worker {
             // The connection went away while its producer was being attached.
             return self.send(from.worker, detach(None));
         };
-        let Some(route) = connection.producers.get_mut(&producer.id) else { return self.send(from.worker, detach(None)) };
-        if let Some(closing) = route.attach(from, slot) {
-            connection.forget_producer(producer.id);
-            return self.send(from.worker, detach(Some(closing)));
+        match connection.producers.get_mut(&producer.id).map_or(Welcome::Stranger, |route| route.attach(from, slot)) {
+            Welcome::In => {}
+            Welcome::Closed { close } => {
+                connection.forget_producer(producer.id);
+                self.tell_error(key, request, ServerError::ServiceNotReady, CLOSED_MEANWHILE);
+                return self.send(from.worker, detach(Some(close)));
+            }
+            Welcome::Stranger => {
+                self.tell_error(key, request, ServerError::ServiceNotReady, CLOSED_MEANWHILE);
+                return self.send(from.worker, detach(None));
+            }
+            Welcome::Elsewhere => {
+                self.tell_error(key, request, ServerError::NotAllowedError, "this producer id is in use for another topic: close it first");
+                return self.send(from.worker, detach(None));
+            }
         }
         let success = proto::CommandProducerSuccess {
             request_id: request,
@@ -162,11 +184,23 @@ impl Worker {
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else {
             return self.send(from.worker, detach(None));
         };
-        let Some(route) = connection.consumers.get_mut(&consumer.id) else { return self.send(from.worker, detach(None)) };
-        if let Some(closing) = route.attach(from, slot) {
-            connection.consumers.remove(&consumer.id);
-            return self.send(from.worker, detach(Some(closing)));
+        match connection.consumers.get_mut(&consumer.id).map_or(Welcome::Stranger, |route| route.attach(from, slot)) {
+            Welcome::In => {}
+            Welcome::Closed { close } => {
+                connection.consumers.remove(&consumer.id);
+                self.tell_error(key, request, ServerError::ServiceNotReady, CLOSED_MEANWHILE);
+                return self.send(from.worker, detach(Some(close)));
+            }
+            Welcome::Stranger => {
+                self.tell_error(key, request, ServerError::ServiceNotReady, CLOSED_MEANWHILE);
+                return self.send(from.worker, detach(None));
+            }
+            Welcome::Elsewhere => {
+                self.tell_error(key, request, ServerError::NotAllowedError, "this consumer id is in use for another topic: close it first");
+                return self.send(from.worker, detach(None));
+            }
         }
+        let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
         let stalled = connection.stalled;
         self.tell_success(key, request);
         if stalled {
@@ -179,7 +213,7 @@ impl Worker {
 
     /// A request failed; if it was to attach something, that is not attached, and a close that waited for it is answered.
     fn failed(&mut self, to: ConnectionKey, request: u64, error: ServerError, message: &str) {
-        self.unsubscribed(to, request, false);
+        let stays = self.unsubscribed(to, request);
         let Some(connection) = self.connections.get_mut(to.slot, to.generation) else { return };
         let close =
             route::give_up(&mut connection.producers, request).or_else(|| route::give_up(&mut connection.consumers, request)).flatten();
@@ -187,16 +221,25 @@ impl Worker {
         if let Some(closing) = close {
             self.tell_success(to, closing);
         }
+        // The topic had to let go in the middle of it, when it no longer knew the consumer: it is closed so that it comes back.
+        if let Some(consumer) = stays.filter(|_| error == ServerError::ServiceNotReady) {
+            self.close_lost_consumer(to, consumer);
+        }
     }
 
-    fn unsubscribed(&mut self, to: ConnectionKey, request: u64, done: bool) {
+    fn close_lost_consumer(&mut self, to: ConnectionKey, consumer: u64) {
         let Some(connection) = self.connections.get_mut(to.slot, to.generation) else { return };
-        if let Some(index) = connection.unsubscribing.iter().position(|(r, _)| *r == request) {
-            let (_, consumer) = connection.unsubscribing.swap_remove(index);
-            if done {
-                connection.consumers.remove(&consumer);
-            }
-        }
+        let Some((topic, _)) = connection.consumers.remove(&consumer).and_then(|route| route.attached()) else { return };
+        let event = TopicEvent::DetachConsumer { key: topic::ConsumerKey { connection: to, id: consumer }, request: None };
+        self.send(topic.worker, Letter::ToTopic { topic, event });
+        self.tell(to, &proto::CommandCloseConsumer { consumer_id: consumer, request_id: NO_REQUEST, ..Default::default() }.into());
+    }
+
+    /// The consumer that this request was to unsubscribe, if it was one; it was answered.
+    fn unsubscribed(&mut self, to: ConnectionKey, request: u64) -> Option<u64> {
+        let connection = self.connections.get_mut(to.slot, to.generation)?;
+        let index = connection.unsubscribing.iter().position(|(r, _)| *r == request)?;
+        Some(connection.unsubscribing.swap_remove(index).1)
     }
 
     /// A finished frame from a control job.

@@ -22,8 +22,38 @@ fn cursor(name: &TopicName, subscription: &str) -> String {
     namespace_path(&name.namespace()).topic(Domain::Persistent, name.local()).cursor(subscription)
 }
 
+/// Whether the tree can hold a topic of this name.
+pub(crate) fn check_topic(name: &TopicName) -> Result<(), String> {
+    let path = managed_ledger(name);
+    // Its partitions' names, and those of its cursors, are longer.
+    let longest = metadata::MAX_PATH / 2;
+    if path.len() > longest {
+        return Err(format!("the topic's name is too long: as a path it has {} bytes, the limit is {longest}", path.len()));
+    }
+    Ok(())
+}
+
+/// Whether the tree can hold a cursor of this name. One that it cannot hold must not get as far as the topic, which would
+/// take the refusal for the word of another owner.
+pub(crate) fn check_subscription(name: &TopicName, subscription: &str) -> Result<(), String> {
+    subscription.parse::<wire::SubscriptionName>().map_err(|e| e.to_string())?;
+    if matches!(subscription, "." | "..") {
+        return Err(format!("{subscription:?} cannot be the name of a subscription"));
+    }
+    let path = cursor(name, subscription);
+    if path.len() > metadata::MAX_PATH {
+        return Err(format!(
+            "the subscription's name is too long: as a path it has {} bytes, the limit is {}",
+            path.len(),
+            metadata::MAX_PATH
+        ));
+    }
+    Ok(())
+}
+
 fn path<'a>(namespace: &'a NamespaceName, name: &'a TopicName) -> TopicPath<'a> {
-    namespace_path(namespace).topic(Domain::Persistent, name.local())
+    let domain = if name.is_persistent() { Domain::Persistent } else { Domain::NonPersistent };
+    namespace_path(namespace).topic(domain, name.local())
 }
 
 pub(crate) fn namespace_exists(metadata: &dyn MetadataStore, namespace: &NamespaceName) -> Result<bool, MetadataError> {
@@ -73,7 +103,7 @@ pub(crate) fn partitions(metadata: &dyn MetadataStore, name: &TopicName) -> Resu
     if let Some(count) = partition_count(metadata, name)? {
         return Ok(Some(count));
     }
-    if metadata.exists(&managed_ledger(name))? {
+    if name.is_persistent() && metadata.exists(&managed_ledger(name))? {
         return Ok(None);
     }
     require_namespace(metadata, &name.namespace())?;
@@ -108,6 +138,10 @@ pub(crate) fn partitions_for_client(
 /// See [`Handle::create_topic`](crate::Handle::create_topic).
 pub(crate) fn create_topic(metadata: &dyn MetadataStore, name: &TopicName, properties: Vec<(String, String)>) -> Result<(), TopicError> {
     require_namespace(metadata, &name.namespace())?;
+    if !name.is_persistent() {
+        // Nothing is kept of it: it is there while somebody uses it.
+        return Ok(());
+    }
     let base = name.partitioned();
     if let Some(count) = partition_count(metadata, &base)? {
         match name.partition_index() {
@@ -186,11 +220,20 @@ pub(crate) fn forget_partitioned(metadata: &dyn MetadataStore, name: &TopicName)
     }
 }
 
-/// Removes a topic's record and its cursors, in one transaction; returns the ledgers that belonged to it.
+/// Durable subscriptions of a topic, loaded or not.
+pub(crate) fn subscriptions(metadata: &dyn MetadataStore, name: &TopicName) -> Result<usize, MetadataError> {
+    Ok(metadata.children(&managed_ledger(name))?.len())
+}
+
+/// Removes a topic's record and its cursors, in one transaction; returns the ledgers that belonged to it. A record that
+/// cannot be read does not keep a topic alive: its ledgers are found as orphans at the next start.
 pub(crate) fn forget_topic(metadata: &dyn MetadataStore, name: &TopicName) -> Result<Vec<LedgerId>, TopicError> {
+    if !name.is_persistent() {
+        return Ok(Vec::new());
+    }
     let path = managed_ledger(name);
     let Some(stored) = metadata.get(&path)? else { return Err(TopicError::NotFound(name.clone())) };
-    let list = ManagedLedger::decode_list(&stored.value).map_err(TopicError::Storage)?;
+    let list = ManagedLedger::decode_list(&stored.value).unwrap_or_default();
     let mut ledgers: Vec<_> = list.ledgers.iter().map(|l| l.id).collect();
     let mut transaction = Transaction::new();
     for cursor in metadata.children(&path)? {
@@ -205,13 +248,13 @@ pub(crate) fn forget_topic(metadata: &dyn MetadataStore, name: &TopicName) -> Re
     Ok(ledgers)
 }
 
-/// A topic's change as a transaction; its first outcome is the new version.
+/// A topic's change as a transaction; its last outcome is the new version.
 pub(crate) fn transaction(name: &TopicName, change: Change) -> Transaction {
     match change {
         Change::Ledgers { bytes, expected } => Transaction::new().put(managed_ledger(name), bytes, Expected::Version(expected)),
-        // The parent must be there: a topic that was deleted meanwhile must not come back as the parent of a cursor.
+        // The parent must be there, and a put would make it: a topic that was deleted meanwhile must not come back as the parent of a cursor.
         Change::CreateCursor { subscription, bytes } => {
-            Transaction::new().put(cursor(name, &subscription), bytes, Expected::Absent).check(managed_ledger(name), Expected::Any)
+            Transaction::new().check(managed_ledger(name), Expected::Any).put(cursor(name, &subscription), bytes, Expected::Absent)
         }
         Change::Cursor { subscription, bytes, expected } => {
             Transaction::new().put(cursor(name, &subscription), bytes, Expected::Version(expected))

@@ -29,7 +29,8 @@ use crate::worker::Worker;
 /// known to be larger is still read in one go.
 const MIN_READ: usize = 4 * 1024;
 const MAX_READ: usize = 32 * 1024;
-/// Ids of producers closed lately are remembered, since their last SENDs may still be on the way.
+/// Ids of producers closed lately are remembered, since their last SENDs may still be on the way: at least so many, and as
+/// many as the connection ever had, because a broker that lets go of all its topics closes them all.
 const REMEMBER_CLOSED: usize = 64;
 
 /// See the module.
@@ -50,13 +51,45 @@ pub(crate) struct Connection {
     pub(crate) consumers: IdMap<Route<ConsumerSlot>>,
     /// UNSUBSCRIBEs on their way: request and consumer.
     pub(crate) unsubscribing: Vec<(u64, u64)>,
-    recently_closed: VecDeque<u64>,
+    /// Watchers of topic lists, by the ids the client chose.
+    pub(crate) watchers: Vec<u64>,
+    recently_closed: RecentlyClosed,
     pub(crate) pending_publishes: usize,
     pub(crate) opened_ms: u64,
     pub(crate) heard_ms: u64,
     pub(crate) pinged: bool,
+    /// When a connection that is not read was last told that the broker lives.
+    comforted_ms: u64,
+    /// What the out buffer held when it was last written, and when the peer last took any of it.
+    held_out: usize,
+    taken_ms: u64,
+    /// Whether it stands in the worker's list of paused connections.
+    listed: bool,
     /// To be closed once everything is written.
     pub(crate) closing: bool,
+}
+
+/// Ids of producers, in the order they were closed.
+#[derive(Debug, Default)]
+struct RecentlyClosed {
+    order: VecDeque<u64>,
+    ids: IdMap<()>,
+    /// The most that were open at one time.
+    most: usize,
+}
+
+impl RecentlyClosed {
+    fn add(&mut self, id: u64) {
+        if self.ids.insert(id, ()).is_some() {
+            return;
+        }
+        self.order.push_back(id);
+        if self.order.len() > self.most.max(REMEMBER_CLOSED)
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.ids.remove(&oldest);
+        }
+    }
 }
 
 /// What the reading task and the worker share of a connection.
@@ -151,16 +184,19 @@ impl Connection {
     }
 
     pub(crate) fn forget_producer(&mut self, id: u64) -> Option<Route<ProducerSlot>> {
+        self.recently_closed.most = self.recently_closed.most.max(self.producers.len());
         let route = self.producers.remove(&id)?;
-        if self.recently_closed.len() == REMEMBER_CLOSED {
-            self.recently_closed.pop_front();
-        }
-        self.recently_closed.push_back(id);
+        self.recently_closed.add(id);
         Some(route)
     }
 
+    /// Whether it has opened as much as it may.
+    pub(crate) fn is_crowded(&self, limit: usize) -> bool {
+        self.producers.len() + self.consumers.len() >= limit
+    }
+
     pub(crate) fn closed_lately(&self, producer: u64) -> bool {
-        self.recently_closed.contains(&producer)
+        self.recently_closed.ids.contains_key(&producer)
     }
 }
 
@@ -210,11 +246,16 @@ fn admit(worker: &mut Worker, socket: OwnedWriteHalf, address: SocketAddr) -> (C
         producers: IdMap::default(),
         consumers: IdMap::default(),
         unsubscribing: Vec::new(),
-        recently_closed: VecDeque::new(),
+        watchers: Vec::new(),
+        recently_closed: RecentlyClosed::default(),
         pending_publishes: 0,
         opened_ms: now,
         heard_ms: now,
         pinged: false,
+        comforted_ms: now,
+        held_out: 0,
+        taken_ms: now,
+        listed: false,
         closing: false,
     });
     worker.signal.request();
@@ -284,15 +325,22 @@ impl Worker {
     }
 
     fn flush(&mut self, slot: u32, generation: u32) {
-        let limit = self.shared.settings.out_buffer_bytes;
+        let limit = self.shared.settings.out_limit(self.out_held);
+        let now = self.now.monotonic_ms;
         let Some(connection) = self.connections.get_mut(slot, generation) else { return };
         connection.dirty = false;
+        let before = connection.out.len();
         if let Err(error) = connection.write() {
             tracing::debug!(peer = %connection.address, %error, "connection lost while writing");
             connection.link.close();
             return;
         }
         let left = connection.out.len();
+        if left < before || connection.held_out == 0 {
+            connection.taken_ms = now;
+        }
+        self.out_held = self.out_held - connection.held_out + left;
+        connection.held_out = left;
         if connection.closing && left == 0 {
             connection.link.close();
         }
@@ -320,7 +368,7 @@ impl Worker {
 
     /// Reads on from a connection that was paused, if nothing holds it any more.
     pub(crate) fn reconsider_pause(&mut self, slot: u32, generation: u32) {
-        let spent = self.publish_bytes >= self.shared.settings.share(self.shared.settings.publish_buffer_bytes);
+        let spent = self.publish_bytes >= self.shared.settings.publish_share();
         let (limit, max_pending) = (self.shared.settings.out_buffer_bytes, self.shared.settings.max_pending_publishes);
         let Some(connection) = self.connections.get_mut(slot, generation) else { return };
         if connection.link.is_paused() && !spent && connection.pending_publishes < max_pending.div_ceil(2) && connection.out.len() <= limit
@@ -333,7 +381,10 @@ impl Worker {
     pub(crate) fn pause(&mut self, key: ConnectionKey) {
         if let Some(connection) = self.connections.get_mut(key.slot, key.generation) {
             connection.link.pause();
-            self.paused.push((key.slot, key.generation));
+            if !connection.listed {
+                connection.listed = true;
+                self.paused.push((key.slot, key.generation));
+            }
         }
     }
 
@@ -341,7 +392,9 @@ impl Worker {
     pub(crate) fn resume_paused(&mut self) {
         for (slot, generation) in std::mem::take(&mut self.paused) {
             self.reconsider_pause(slot, generation);
-            if self.connections.get_mut(slot, generation).is_some_and(|c| c.link.is_paused()) {
+            let Some(connection) = self.connections.get_mut(slot, generation) else { continue };
+            connection.listed = connection.link.is_paused();
+            if connection.listed {
                 self.paused.push((slot, generation));
             }
         }
@@ -352,8 +405,14 @@ impl Worker {
         let now = self.now.monotonic_ms;
         let millis = |d: std::time::Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
         let (keep_alive, handshake) = (millis(self.shared.settings.keep_alive), millis(self.shared.settings.handshake_timeout));
+        let write_stall = millis(self.shared.settings.write_stall_timeout);
         let mut ask = Vec::new();
         for (slot, generation, connection) in self.connections.iter_mut() {
+            if connection.held_out > 0 && now.saturating_sub(connection.taken_ms) >= write_stall {
+                tracing::warn!(peer = %connection.address, waiting = connection.held_out, "connection closed: its peer takes nothing");
+                connection.link.close();
+                continue;
+            }
             if connection.peer.is_none() {
                 if now.saturating_sub(connection.opened_ms) >= handshake {
                     tracing::warn!(peer = %connection.address, "connection closed: it did not introduce itself in time");
@@ -361,9 +420,18 @@ impl Worker {
                 }
                 continue;
             }
-            // A paused connection is silent because nobody listens to it.
             let silent = now.saturating_sub(connection.heard_ms);
-            if connection.link.is_paused() || silent < keep_alive {
+            if silent < keep_alive {
+                continue;
+            }
+            // A paused connection is silent because nobody listens to it. Its peer, whose own question is not heard either,
+            // takes whatever it gets for a sign of life.
+            if connection.link.is_paused() {
+                if connection.out.is_empty() && now.saturating_sub(connection.comforted_ms) >= keep_alive {
+                    connection.comforted_ms = now;
+                    wire::Command::Ping.encode(connection.out.tail());
+                    ask.push((slot, generation));
+                }
                 continue;
             }
             if connection.pinged && silent >= 2 * keep_alive {
@@ -383,6 +451,7 @@ impl Worker {
     /// The socket is gone: everything that was opened on it is closed as if the client had asked.
     pub(crate) fn end_connection(&mut self, key: ConnectionKey) {
         let Some(mut connection) = self.connections.remove(key.slot, key.generation) else { return };
+        self.out_held -= connection.held_out;
         if !connection.out.is_empty() {
             let _ = connection.write();
         }
@@ -397,6 +466,9 @@ impl Worker {
                 let event = TopicEvent::DetachConsumer { key: topic::ConsumerKey { connection: key, id }, request: None };
                 self.send(topic.worker, Letter::ToTopic { topic, event });
             }
+        }
+        if !connection.watchers.is_empty() {
+            self.shared.topic_watchers.forget(key, connection.watchers.drain(..));
         }
         self.left(connection.address.ip(), Speaks::Pulsar);
         tracing::debug!(peer = %connection.address, "connection closed");

@@ -195,6 +195,16 @@ impl Handle {
         crate::inspect::server_stats(&self.shared, topics).await
     }
 
+    /// Waits until the log has failed, and tells why: nothing can be stored by this process any more.
+    pub async fn log_failed(&self) -> String {
+        let mut failed = self.shared.failed.subscribe();
+        match failed.wait_for(Option::is_some).await {
+            Ok(why) => why.clone().unwrap_or_default(),
+            // The sender lives as long as this handle.
+            Err(_) => std::future::pending().await,
+        }
+    }
+
     /// Whether every worker answers, the log takes appends and metadata can be read.
     ///
     /// # Errors

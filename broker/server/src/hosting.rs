@@ -2,25 +2,30 @@
 
 use std::sync::atomic::Ordering;
 
-use ledger::{CacheKey, ReadRange, StoreError, StoreHealth};
-use topic::{Change, Effect, ReadOutcome, Reply, Topic, Turn};
+use ledger::{CacheKey, ReadRange, StoreError};
+use topic::{Change, Effect, NonPersistentTopic, ReadOutcome, Reply, Topic, Turn};
 use wire::{ServerError, TopicName};
 
 use crate::letter::{Letter, Opener, TopicEvent, TopicRef};
-use crate::loader::{LoadError, LoadRequest, LoadedTopic};
+use crate::loader::{LoadError, LoadRequest};
+use crate::room::{Loaded, Room};
 use crate::storage::Part;
 use crate::worker::Worker;
 
 /// A loaded topic.
 pub(crate) struct Hosted {
-    pub(crate) topic: Topic,
+    pub(crate) topic: Room,
     pub(crate) key: TopicRef,
     cache: CacheKey,
     /// The deadline that stands in the worker's heap.
     armed: Option<u64>,
+    /// Whether it stands in the worker's list of topics that something happened to.
+    touched: bool,
     /// Told when the topic has let go of everything.
     pub(crate) leaving: Vec<Box<dyn FnOnce() + Send>>,
     unloading: bool,
+    /// Its name stays taken when it has let go, until it is deleted.
+    pub(crate) deleting: bool,
 }
 
 /// What a name stands for on this worker.
@@ -31,6 +36,8 @@ pub(crate) enum Named {
     Loaded(TopicRef),
     /// Letting go; these want it loaded again afterwards.
     Unloading(TopicRef, Vec<Opener>),
+    /// Not loaded and being deleted; these are heard when that has ended.
+    Deleting(Vec<Opener>),
 }
 
 impl Worker {
@@ -42,9 +49,10 @@ impl Worker {
         match self.names.get_mut(&name) {
             Some(Named::Loaded(topic)) => {
                 let topic = *topic;
-                self.attach(topic, opener);
+                self.attach(&name, topic, opener);
+                self.leave_if_deserted(topic);
             }
-            Some(Named::Loading(waiting) | Named::Unloading(_, waiting)) => waiting.push(opener),
+            Some(Named::Loading(waiting) | Named::Unloading(_, waiting) | Named::Deleting(waiting)) => waiting.push(opener),
             None => self.load(name, vec![opener]),
         }
     }
@@ -54,20 +62,35 @@ impl Worker {
         self.names.insert(name.clone(), Named::Loading(waiting));
         let request = LoadRequest { name, create };
         let (shared, worker) = (self.shared.clone(), self.index);
-        self.shared.control.run(move || {
-            let outcome = Box::new(crate::loader::load(&*shared.metadata, &*shared.store, &shared.settings, &request));
-            shared.post(worker, Letter::Loaded { name: request.name, outcome });
+        self.shared.control.load(move || {
+            let outcome = match shared.draining.load(Ordering::Acquire) {
+                true => Err(LoadError::Draining),
+                false if request.name.is_persistent() => {
+                    crate::loader::load(&*shared.metadata, &*shared.store, &shared.settings, &request).map(Loaded::Persistent)
+                }
+                false => crate::loader::load_non_persistent(&*shared.metadata, &shared.settings, &request).map(Loaded::NonPersistent),
+            };
+            shared.post(worker, Letter::Loaded { name: request.name, outcome: Box::new(outcome) });
         });
     }
 
-    pub(crate) fn loaded(&mut self, name: &TopicName, outcome: Result<LoadedTopic, LoadError>) {
-        let Some(Named::Loading(waiting)) = self.names.remove(name) else { return };
+    pub(crate) fn loaded(&mut self, name: &TopicName, outcome: Result<Loaded, LoadError>) {
+        let Some(Named::Loading(waiting)) = self.names.get_mut(name) else { return };
+        let waiting = std::mem::take(waiting);
+        self.names.remove(name);
         match outcome {
+            // The drain has already let go of everything: nobody would let go of this one.
+            Ok(_) if self.shared.draining.load(Ordering::Acquire) => {
+                for opener in waiting {
+                    self.refuse(opener, &LoadError::Draining);
+                }
+            }
             Ok(loaded) => {
                 let key = self.host(name, loaded);
                 for opener in waiting {
-                    self.attach(key, opener);
+                    self.attach(name, key, opener);
                 }
+                self.leave_if_deserted(key);
             }
             // Somebody who may not create asked first: those who may get their own try.
             Err(LoadError::NotFound(_))
@@ -90,30 +113,45 @@ impl Worker {
         }
     }
 
-    fn host(&mut self, name: &TopicName, loaded: LoadedTopic) -> TopicRef {
+    fn host(&mut self, name: &TopicName, loaded: Loaded) -> TopicRef {
         let cache = self.cache.open();
         let now = self.now;
         let worker = self.index;
-        let topic = Topic::new(name.clone(), loaded.ledger, loaded.version, loaded.cursors, loaded.settings, cache, now);
+        let mut topic = match loaded {
+            Loaded::Persistent(loaded) => {
+                Room::Persistent(Topic::new(name.clone(), loaded.ledger, loaded.version, loaded.cursors, loaded.settings, cache, now))
+            }
+            Loaded::NonPersistent(settings) => {
+                self.shared.volatile_topics.note(name);
+                Room::NonPersistent(Box::new(NonPersistentTopic::new(name.clone(), *settings)))
+            }
+        };
+        if let Some(refusal) = self.store_refusal()
+            && let Some(topic) = topic.persistent()
+        {
+            topic.set_store_writable(&mut Turn { now, cache: &mut self.cache, out: &mut self.effects }, Some(refusal));
+        }
         let mut hosted = Some(topic);
         let (slot, generation) = self.topics.insert_with(|slot, generation| Hosted {
             topic: hosted.take().unwrap_or_else(|| unreachable!("a slot is filled once")),
             key: TopicRef { worker, slot, generation },
             cache,
             armed: None,
+            touched: false,
             leaving: Vec::new(),
             unloading: false,
+            deleting: false,
         });
         let key = TopicRef { worker, slot, generation };
         self.names.insert(name.clone(), Named::Loaded(key));
-        self.shared.directory.insert(name.clone(), key);
         tracing::debug!(topic = %name, "topic loaded");
         self.after_event(key);
         key
     }
 
-    fn attach(&mut self, key: TopicRef, opener: Opener) {
-        let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { return };
+    /// `name` in case the topic was let go of while others before this one attached: then it is opened again.
+    fn attach(&mut self, name: &TopicName, key: TopicRef, opener: Opener) {
+        let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { return self.open(name.clone(), opener) };
         let mut turn = Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects };
         match opener {
             Opener::Producer(attach) => hosted.topic.attach_producer(&mut turn, *attach),
@@ -123,7 +161,7 @@ impl Worker {
         self.after_event(key);
     }
 
-    fn refuse(&mut self, opener: Opener, error: &LoadError) {
+    pub(crate) fn refuse(&mut self, opener: Opener, error: &LoadError) {
         let (to, request) = match opener {
             Opener::Producer(attach) => {
                 (attach.key.connection, Reply::Error { request: attach.request, error: error.code(), message: error.to_string() })
@@ -140,8 +178,15 @@ impl Worker {
     /// Something happened to a topic.
     pub(crate) fn on_topic(&mut self, key: TopicRef, event: TopicEvent) {
         let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { return self.undeliverable(key, event) };
-        let topic = &mut hosted.topic;
         let turn = &mut Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects };
+        let topic = match &mut hosted.topic {
+            Room::Persistent(topic) => topic,
+            Room::NonPersistent(topic) => {
+                crate::room::tell(topic, turn, event);
+                self.after_event(key);
+                return self.leave_if_deserted(key);
+            }
+        };
         match event {
             TopicEvent::Publish(publish) => topic.publish(turn, publish),
             TopicEvent::Ack(ack) => topic.ack(turn, ack),
@@ -188,6 +233,10 @@ impl Worker {
             | TopicEvent::ConsumerStats { key, request } => {
                 Effect::Reply { to: key.connection, reply: Reply::Error { request, error, message: gone() } }
             }
+            // Nobody has recorded it, so nobody would ever delete it.
+            TopicEvent::LedgerCreated { outcome: Ok(ledger), .. } => {
+                return self.shared.store.delete(vec![ledger], Box::new(|outcome| log_failure("delete", outcome)));
+            }
             _ => return,
         };
         if let Some(worker) = effect_connection(&effect) {
@@ -195,19 +244,35 @@ impl Worker {
         }
     }
 
-    /// Does what a topic asked for in its last event, and keeps its deadline.
+    /// Does what a topic asked for in its last event, and looks at the rest once a turn.
     pub(crate) fn after_event(&mut self, key: TopicRef) {
         self.carry_out(key);
-        let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { return };
-        if let Some(at) = hosted.topic.next_deadline()
-            && hosted.armed.is_none_or(|armed| at < armed)
+        if let Some(hosted) = self.topics.get_mut(key.slot, key.generation)
+            && !hosted.touched
         {
-            hosted.armed = Some(at);
-            self.timers.arm(at, key.slot, key.generation);
+            hosted.touched = true;
+            self.touched.push(key);
         }
-        if hosted.unloading && hosted.topic.unloaded() {
-            self.let_go(key);
+    }
+
+    /// Of each topic that something happened to in this turn: keeps its deadline, and lets go of it if it is done.
+    pub(crate) fn settle_touched(&mut self) {
+        let mut touched = std::mem::take(&mut self.touched);
+        for key in touched.drain(..) {
+            let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { continue };
+            hosted.touched = false;
+            if let Some(at) = hosted.topic.next_deadline()
+                && hosted.armed.is_none_or(|armed| at < armed)
+            {
+                self.timers.arm(hosted.armed.replace(at), at, key.slot, key.generation);
+            }
+            if hosted.unloading && hosted.topic.unloaded() {
+                self.let_go(key);
+            }
         }
+        // Letting go may have touched others, which keep their places.
+        touched.append(&mut self.touched);
+        self.touched = touched;
     }
 
     pub(crate) fn tick_topic(&mut self, at: u64, slot: u32, generation: u32) {
@@ -257,7 +322,7 @@ impl Worker {
             Effect::CreateLedger { tag, purpose } => {
                 let shared = self.shared.clone();
                 let done = move |outcome| {
-                    shared.post(key.worker, Letter::ToTopic { topic: key, event: TopicEvent::LedgerCreated { tag, outcome } })
+                    shared.post(key.worker, Letter::ToTopic { topic: key, event: TopicEvent::LedgerCreated { tag, outcome } });
                 };
                 self.shared.store.create(purpose, Box::new(done));
             }
@@ -277,7 +342,7 @@ impl Worker {
         let transaction = crate::catalog::transaction(hosted.topic.name(), change);
         let shared = self.shared.clone();
         let done = move |outcome: metadata::Outcome| {
-            let outcome = outcome.map(|versions| versions.first().copied().unwrap_or(-1)).map_err(|e| e.to_string());
+            let outcome = outcome.map(|versions| versions.last().copied().unwrap_or(-1)).map_err(|e| e.to_string());
             shared.post(key.worker, Letter::ToTopic { topic: key, event: TopicEvent::Changed { tag, outcome } });
         };
         self.shared.metadata.submit(transaction, Box::new(done));
@@ -290,8 +355,8 @@ impl Worker {
             self.part_done(*part, outcome);
         }
         self.storage.recycle(parts);
-        if let Err(error) = outcome {
-            self.storage_failed(error);
+        if outcome.is_err() {
+            self.check_store();
         }
     }
 
@@ -300,26 +365,20 @@ impl Worker {
             Part::Entries { topic, .. } | Part::Cursor { topic, .. } => topic,
         };
         let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { return };
+        let Some(topic) = hosted.topic.persistent() else { return };
         let turn = &mut Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects };
         match (part, outcome) {
-            (Part::Entries { last, .. }, Ok(())) => hosted.topic.appended(turn, last),
-            (Part::Entries { first, .. }, Err(error)) => hosted.topic.append_failed(turn, first, error),
-            (Part::Cursor { tag, .. }, outcome) => hosted.topic.cursor_appended(turn, tag, outcome.clone()),
+            (Part::Entries { last, .. }, Ok(())) => topic.appended(turn, last),
+            (Part::Entries { first, .. }, Err(error)) => topic.append_failed(turn, first, error),
+            (Part::Cursor { tag, .. }, outcome) => topic.cursor_appended(turn, tag, outcome.clone()),
         }
         self.after_event(key);
     }
 
-    fn storage_failed(&mut self, error: &StoreError) {
-        let health = self.shared.store.health();
-        if health != self.store_health {
-            match &health {
-                StoreHealth::Ready => {}
-                StoreHealth::DiskNearlyFull(why) => {
-                    tracing::error!(why, "publishes are refused: the disk is nearly full. Free space, or drain backlogs")
-                }
-                StoreHealth::Poisoned(why) => tracing::error!(why, %error, "the log failed; nothing more can be stored by this process"),
-            }
-            self.store_health = health;
+    /// A topic that stores nothing goes with the last one who has a use for it.
+    fn leave_if_deserted(&mut self, key: TopicRef) {
+        if self.topics.get_mut(key.slot, key.generation).is_some_and(|hosted| hosted.topic.is_deserted()) {
+            self.begin_unload(key);
         }
     }
 
@@ -340,11 +399,17 @@ impl Worker {
         let Some(hosted) = self.topics.remove(key.slot, key.generation) else { return };
         self.cache.close(hosted.cache);
         let name = hosted.topic.name().clone();
-        self.shared.directory.remove(&name);
-        let waiting = match self.names.remove(&name) {
+        if !name.is_persistent() {
+            self.shared.volatile_topics.forget(&name);
+        }
+        let mut waiting = match self.names.remove(&name) {
             Some(Named::Unloading(_, waiting)) => waiting,
             _ => Vec::new(),
         };
+        self.timers.disarm(hosted.armed, key.slot, key.generation);
+        if hosted.deleting {
+            self.names.insert(name.clone(), Named::Deleting(std::mem::take(&mut waiting)));
+        }
         tracing::debug!(topic = %name, "topic unloaded");
         for told in hosted.leaving {
             told();
@@ -360,6 +425,10 @@ impl Worker {
 }
 
 impl Opener {
+    pub(crate) fn is_client(&self) -> bool {
+        !matches!(self, Opener::Caller(_))
+    }
+
     fn may_create(&self) -> bool {
         match self {
             Opener::Producer(_) => true,

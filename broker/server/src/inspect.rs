@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use ledger::StoreHealth;
 use tokio::sync::oneshot;
 use topic::stats::TopicStats;
 use wire::TopicName;
 
 use crate::handle::{Handle, TopicError};
+use crate::health::problem;
 use crate::letter::{Letter, Opener};
 use crate::loader::LoadError;
 use crate::metrics::{ServerStats, WorkerStats};
@@ -21,7 +21,9 @@ pub(crate) async fn topic_stats(shared: &Arc<Shared>, name: TopicName) -> Result
     let caller = Opener::Caller(Box::new(move |outcome| {
         let stats = match outcome {
             Ok((worker, key)) => worker.topics.get_mut(key.slot, key.generation).map(|h| h.topic.stats()).ok_or(TopicError::Gone),
-            Err(LoadError::NotFound(_) | LoadError::Partitioned(_)) => Err(TopicError::NotFound(wanted)),
+            Err(LoadError::NotFound(_) | LoadError::NoSuchPartition { .. } | LoadError::Deleted(_) | LoadError::Partitioned(_)) => {
+                Err(TopicError::NotFound(wanted))
+            }
             Err(LoadError::NoSuchNamespace(_)) => Err(TopicError::NoSuchNamespace(wanted.namespace())),
             Err(LoadError::Draining) => Err(TopicError::Gone),
             Err(error) => Err(TopicError::Storage(error.to_string())),
@@ -41,7 +43,8 @@ pub(crate) async fn server_stats(shared: &Arc<Shared>, topics: bool) -> Result<S
     }
     let mut stats = ServerStats {
         connections_refused: shared.counters.connections_refused.load(Ordering::Relaxed),
-        storage_problem: storage_problem(shared),
+        storage_problem: problem(&shared.store.health()),
+        log: shared.store.counters(),
         ..ServerStats::default()
     };
     for answer in answers {
@@ -60,14 +63,6 @@ fn worker_stats(worker: &mut Worker, topics: bool) -> (WorkerStats, Vec<(TopicNa
         false => Vec::new(),
     };
     (counters, topics)
-}
-
-fn storage_problem(shared: &Shared) -> Option<String> {
-    match shared.store.health() {
-        StoreHealth::Ready => None,
-        StoreHealth::DiskNearlyFull(why) => Some(format!("publishes are refused, the disk is nearly full: {why}")),
-        StoreHealth::Poisoned(why) => Some(format!("the log failed: {why}")),
-    }
 }
 
 /// Every worker answers, the log takes appends, metadata can be read.

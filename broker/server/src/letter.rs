@@ -7,7 +7,8 @@ use topic::{
 use wire::{Command, TopicName};
 
 use crate::listener::Accepted;
-use crate::loader::{LoadError, LoadedTopic};
+use crate::loader::LoadError;
+use crate::room::Loaded;
 use crate::worker::Worker;
 
 /// A loaded topic: its worker, its slot there, and a generation that tells successive topics in one slot apart.
@@ -25,7 +26,7 @@ pub(crate) enum Letter {
     /// A client wants to attach to a topic, which may have to be loaded first.
     Open { name: TopicName, opener: Opener },
     /// A load ended.
-    Loaded { name: TopicName, outcome: Box<Result<LoadedTopic, LoadError>> },
+    Loaded { name: TopicName, outcome: Box<Result<Loaded, LoadError>> },
     /// Something happened to a topic.
     ToTopic { topic: TopicRef, event: TopicEvent },
     /// Something for a connection, by the topic that wants it.
@@ -38,6 +39,9 @@ pub(crate) enum Letter {
     Call(Box<dyn FnOnce(&mut Worker) + Send>),
 }
 
+/// Told that a topic is loaded here, or why it is not.
+pub(crate) type WhenOpen = Box<dyn FnOnce(Result<(&mut Worker, TopicRef), LoadError>) + Send>;
+
 /// Who wants to attach.
 pub(crate) enum Opener {
     Producer(Box<AttachProducer>),
@@ -46,7 +50,7 @@ pub(crate) enum Opener {
         create_topic: bool,
     },
     /// The admin API, which wants the topic loaded and is told of the outcome.
-    Caller(Box<dyn FnOnce(Result<(&mut Worker, TopicRef), LoadError>) + Send>),
+    Caller(WhenOpen),
 }
 
 /// What happens to a loaded topic.

@@ -1,4 +1,4 @@
-//! The running broker: listeners, connections, the fixed pool of event loops, and the directory of topics.
+//! The running broker: listeners, connections, and the fixed pool of event loops.
 //!
 //! A worker owns its connections and topics by value and reaches them by `&mut`; workers exchange batches of letters.
 //! Reading order: [`start`](mod@start), then `worker` (the turn), `connection`, `session` (what a client says), `hosting`
@@ -11,6 +11,7 @@ mod clock;
 mod connection;
 mod control;
 mod handle;
+mod health;
 mod hosting;
 mod id_map;
 mod inspect;
@@ -22,8 +23,10 @@ mod mailbox;
 mod metrics;
 mod orphans;
 mod out_buffer;
+mod pattern;
 mod placement;
 mod removal;
+mod room;
 mod route;
 mod session;
 mod settings;
@@ -32,6 +35,8 @@ mod slots;
 mod start;
 mod storage;
 mod timers;
+mod volatile;
+mod watch;
 mod worker;
 
 pub use handle::{AdvertisedListener, Endpoints, Handle, TopicError};

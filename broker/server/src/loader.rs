@@ -34,10 +34,14 @@ pub(crate) struct LoadedTopic {
 /// Why it was not loaded.
 #[derive(Clone, Debug, thiserror::Error)]
 pub(crate) enum LoadError {
-    #[error("namespace {0} does not exist")]
+    #[error("namespace {0} does not exist: create it first")]
     NoSuchNamespace(String),
-    #[error("topic {0} does not exist")]
+    #[error("topic {0} does not exist, and neither the client nor allowAutoTopicCreation asks for it: create it first")]
     NotFound(String),
+    #[error("there is no {topic}: the topic has {partitions} partitions; raise their number first")]
+    NoSuchPartition { topic: String, partitions: u32 },
+    #[error("topic {0} was deleted while it was waited for")]
+    Deleted(String),
     #[error("{0} is a partitioned topic: use its partitions")]
     Partitioned(String),
     #[error("another owner took {0}")]
@@ -56,7 +60,9 @@ impl LoadError {
     /// As the protocol says it. ServiceNotReady makes clients try again.
     pub(crate) fn code(&self) -> ServerError {
         match self {
-            LoadError::NoSuchNamespace(_) | LoadError::NotFound(_) => ServerError::TopicNotFound,
+            LoadError::NoSuchNamespace(_) | LoadError::NotFound(_) | LoadError::NoSuchPartition { .. } | LoadError::Deleted(_) => {
+                ServerError::TopicNotFound
+            }
             LoadError::Partitioned(_) => ServerError::NotAllowedError,
             LoadError::Unreadable { .. } => ServerError::PersistenceError,
             LoadError::Conflict(_) | LoadError::Metadata { .. } | LoadError::Storage { .. } | LoadError::Draining => {
@@ -82,6 +88,33 @@ pub(crate) fn load(
     loaded
 }
 
+/// A topic that stores nothing only needs a namespace, and a name that is free for it.
+pub(crate) fn load_non_persistent(
+    metadata: &dyn MetadataStore,
+    settings: &ServerSettings,
+    request: &LoadRequest,
+) -> Result<Box<TopicSettings>, LoadError> {
+    let failed = |error| LoadError::Metadata { topic: request.name.to_string(), error };
+    if !catalog::namespace_exists(metadata, &request.name.namespace()).map_err(failed)? {
+        return Err(LoadError::NoSuchNamespace(request.name.namespace_str().to_owned()));
+    }
+    let partitions = catalog::partition_count(metadata, &request.name.partitioned()).map_err(failed)?;
+    may_be_created(&request.name, partitions, request.create)?;
+    Ok(Box::new(settings.topic.clone()))
+}
+
+/// A missing topic comes into being only if its name is free: not a partitioned topic's, nor that of a partition beyond the count.
+fn may_be_created(name: &TopicName, partitions: Option<u32>, create: bool) -> Result<(), LoadError> {
+    match (name.partition_index(), partitions) {
+        (None, Some(_)) => Err(LoadError::Partitioned(name.to_string())),
+        (Some(index), Some(partitions)) if index >= partitions => Err(LoadError::NoSuchPartition { topic: name.to_string(), partitions }),
+        // A partition of a partitioned topic exists by its parent's word, whoever asks.
+        (Some(_), Some(_)) => Ok(()),
+        (_, None) if create => Ok(()),
+        (_, None) => Err(LoadError::NotFound(name.to_string())),
+    }
+}
+
 struct Load<'a> {
     metadata: &'a dyn MetadataStore,
     store: &'a dyn LedgerStore,
@@ -101,7 +134,7 @@ impl Load<'_> {
         let version = self
             .metadata
             .put(&catalog::managed_ledger(self.name), &ManagedLedger::encode_list(&ledger.list()), expected)
-            .map_err(|e| self.metadata(e))?;
+            .map_err(|e| self.not_recorded(fresh, e))?;
         let dropped = ledger.take_dropped();
         if !dropped.is_empty() {
             self.store.delete(dropped, Box::new(|_| ()));
@@ -119,21 +152,9 @@ impl Load<'_> {
         if !catalog::namespace_exists(self.metadata, &self.name.namespace()).map_err(|e| self.metadata(e))? {
             return Err(LoadError::NoSuchNamespace(self.name.namespace_str().to_owned()));
         }
-        self.may_be_created(create)?;
-        Ok((LedgerList::default(), Expected::Absent))
-    }
-
-    /// A missing topic comes into being only if its name is free: not a partitioned topic's, nor that of a partition beyond the count.
-    fn may_be_created(&self, create: bool) -> Result<(), LoadError> {
         let partitions = catalog::partition_count(self.metadata, &self.name.partitioned()).map_err(|e| self.metadata(e))?;
-        match (self.name.partition_index(), partitions) {
-            (None, Some(_)) => Err(LoadError::Partitioned(self.name.to_string())),
-            (Some(index), Some(count)) if index >= count => Err(LoadError::NotFound(self.name.to_string())),
-            // A partition of a partitioned topic exists by its parent's word, whoever asks.
-            (Some(_), Some(_)) => Ok(()),
-            (_, None) if create => Ok(()),
-            (_, None) => Err(LoadError::NotFound(self.name.to_string())),
-        }
+        may_be_created(self.name, partitions, create)?;
+        Ok((LedgerList::default(), Expected::Absent))
     }
 
     /// The true end of a ledger; none if it is gone, which then is as good as empty.
@@ -173,6 +194,14 @@ impl Load<'_> {
         let entries = wait(|done| self.store.read(range, done)).map_err(|e| self.storage(e))?;
         let entry = entries.first().ok_or_else(|| self.unreadable(format!("cursor state {last} is missing")))?;
         Cursor::decode_position(&entry.bytes).map(Some).map_err(|reason| self.unreadable(reason))
+    }
+
+    /// Nothing refers to the ledger that was just created. When the outcome is unknown, something may: then it is kept.
+    fn not_recorded(&self, fresh: LedgerId, error: MetadataError) -> LoadError {
+        if error.rejected().is_some() {
+            self.store.delete(vec![fresh], Box::new(|_| ()));
+        }
+        self.metadata(error)
     }
 
     fn metadata(&self, error: MetadataError) -> LoadError {

@@ -1,5 +1,7 @@
 //! Questions that no topic has to be asked: where a topic is, how many partitions it has, which topics there are.
 
+use std::sync::atomic::Ordering;
+
 use metadata::MetadataStore;
 use topic::ConnectionKey;
 use wire::proto::{self, LookupOutcome, PartitionedMetadataOutcome, TopicsMode};
@@ -8,6 +10,7 @@ use wire::{Command, NamespaceName, ServerError, TopicName};
 use crate::catalog;
 use crate::handle::TopicError;
 use crate::letter::Letter;
+use crate::pattern::{TopicPattern, topics_hash};
 use crate::session::Offence;
 use crate::worker::Worker;
 
@@ -17,6 +20,8 @@ impl Worker {
         match command {
             Command::LookupTopic(lookup) => self.lookup_topic(key, *lookup),
             Command::PartitionedTopicMetadata(get) => self.partitioned_metadata(key, *get),
+            Command::WatchTopicList(watch) => self.watch_topics(key, *watch),
+            Command::WatchTopicListClose(close) => self.close_watch(key, *close),
             Command::GetTopicsOfNamespace(get) => self.topics_of_namespace(key, *get),
             other => match absent(&other) {
                 Some(answer) => self.tell(key, &answer),
@@ -26,11 +31,23 @@ impl Worker {
         Ok(())
     }
 
-    /// Has a control job make the answer to a request.
-    fn answer_from_metadata(&mut self, to: ConnectionKey, job: impl FnOnce(&dyn MetadataStore) -> Command + Send + 'static) {
+    /// Has a control job make the answer to a request, unless too many are being answered: then `fail` words the refusal.
+    fn answer_from_metadata(
+        &mut self,
+        to: ConnectionKey,
+        fail: impl FnOnce(ServerError, String) -> Command,
+        job: impl FnOnce(&dyn MetadataStore) -> Command + Send + 'static,
+    ) {
         let shared = self.shared.clone();
+        let max = shared.settings.max_lookups;
+        if shared.lookups.fetch_add(1, Ordering::Relaxed) >= max {
+            shared.lookups.fetch_sub(1, Ordering::Relaxed);
+            let message = format!("{max} lookups are being answered, the most there may be (maxConcurrentLookupRequest): try again");
+            return self.tell(to, &fail(ServerError::TooManyRequests, message));
+        }
         self.shared.control.run(move || {
             let command = job(&*shared.metadata);
+            shared.lookups.fetch_sub(1, Ordering::Relaxed);
             shared.post(to.worker, Letter::Answer { to, command });
         });
     }
@@ -45,7 +62,8 @@ impl Worker {
             Ok(name) => name,
             Err((error, message)) => return self.tell(key, &lookup_failed(request_id, error, message)),
         };
-        self.answer_from_metadata(key, move |metadata| match catalog::namespace_exists(metadata, &name.namespace()) {
+        let fail = move |error, message| lookup_failed(request_id, error, message);
+        self.answer_from_metadata(key, fail, move |metadata| match catalog::namespace_exists(metadata, &name.namespace()) {
             Ok(true) => proto::CommandLookupTopicResponse {
                 broker_service_url: pulsar,
                 broker_service_url_tls: pulsar_tls,
@@ -73,14 +91,15 @@ impl Worker {
 
     fn partitioned_metadata(&mut self, key: ConnectionKey, get: proto::CommandPartitionedTopicMetadata) {
         let request_id = get.request_id;
-        let name = match get.topic.parse::<TopicName>() {
+        let name = match self.usable_topic(&get.topic) {
             Ok(name) => name,
-            Err(error) => return self.tell(key, &partitions_failed(request_id, ServerError::InvalidTopicName, error.to_string())),
+            Err((error, message)) => return self.tell(key, &partitions_failed(request_id, error, message)),
         };
         let create = self.shared.settings.auto_topic_creation && get.metadata_auto_creation_enabled();
         let auto_partitions = self.shared.settings.auto_topic_partitions.filter(|_| create);
         let limit = self.shared.settings.max_partitions;
-        self.answer_from_metadata(key, move |metadata| {
+        let fail = move |error, message| partitions_failed(request_id, error, message);
+        self.answer_from_metadata(key, fail, move |metadata| {
             match catalog::partitions_for_client(metadata, &name, create, auto_partitions, limit) {
                 Ok(partitions) => proto::CommandPartitionedTopicMetadataResponse {
                     partitions: Some(partitions),
@@ -92,6 +111,7 @@ impl Worker {
                 Err(error @ (TopicError::NoSuchNamespace(_) | TopicError::NotFound(_))) => {
                     partitions_failed(request_id, ServerError::TopicNotFound, error.to_string())
                 }
+                Err(error @ TopicError::NotAllowed(_)) => partitions_failed(request_id, ServerError::NotAllowedError, error.to_string()),
                 Err(error) => partitions_failed(request_id, ServerError::MetadataError, error.to_string()),
             }
         });
@@ -103,21 +123,39 @@ impl Worker {
             Ok(namespace) => namespace,
             Err(error) => return self.tell_error(key, request_id, ServerError::InvalidTopicName, &error.to_string()),
         };
-        let persistent = get.mode() != TopicsMode::NonPersistent;
-        self.answer_from_metadata(key, move |metadata| {
+        let (persistent, non_persistent) = (get.mode() != TopicsMode::NonPersistent, get.mode() != TopicsMode::Persistent);
+        let settings = &self.shared.settings;
+        // A pattern that cannot be used here is the client's to apply.
+        let pattern = get.topics_pattern.as_deref().filter(|_| settings.pattern_evaluation);
+        let pattern = pattern.and_then(|pattern| TopicPattern::new(pattern, settings.pattern_max_length).ok());
+        let mut loaded = if non_persistent { self.shared.volatile_topics.of(&namespace) } else { Vec::new() };
+        let fail = move |error: ServerError, message| proto::CommandError { request_id, error: error.into(), message }.into();
+        self.answer_from_metadata(key, fail, move |metadata| {
             let topics = match catalog::topics(metadata, &namespace) {
-                Ok(topics) if persistent => topics,
-                Ok(_) | Err(TopicError::NoSuchNamespace(_)) => Vec::new(),
+                Ok(mut topics) if persistent => {
+                    topics.append(&mut loaded);
+                    topics
+                }
+                Ok(_) => loaded,
+                Err(TopicError::NoSuchNamespace(_)) => Vec::new(),
                 Err(error) => {
                     return proto::CommandError { request_id, error: ServerError::MetadataError.into(), message: error.to_string() }.into();
                 }
             };
+            let shown = |topic: &&TopicName| pattern.as_ref().is_none_or(|pattern| pattern.shows(topic));
+            let mut topics: Vec<String> = topics.iter().filter(shown).map(TopicName::to_string).collect();
+            topics.sort_unstable();
+            let hash = topics_hash(topics.iter().map(String::as_str));
+            let changed = get.topics_hash.as_ref() != Some(&hash);
+            if !changed {
+                topics.clear();
+            }
             proto::CommandGetTopicsOfNamespaceResponse {
                 request_id,
-                topics: topics.iter().map(TopicName::to_string).collect(),
-                filtered: Some(false),
-                changed: Some(true),
-                ..Default::default()
+                topics,
+                filtered: Some(pattern.is_some()),
+                topics_hash: Some(hash),
+                changed: Some(changed),
             }
             .into()
         });
@@ -166,13 +204,6 @@ fn absent(command: &Command) -> Option<Command> {
         Command::EndTxn(c) => {
             proto::CommandEndTxnResponse { request_id: c.request_id, error: code, message: transactions, ..Default::default() }.into()
         }
-        Command::WatchTopicList(c) => proto::CommandError {
-            request_id: c.request_id,
-            error: no.into(),
-            message: "topic lists are not watched here: poll them".to_owned(),
-        }
-        .into(),
-        Command::WatchTopicListClose(c) => proto::CommandSuccess { request_id: c.request_id, schema: None }.into(),
         _ => return None,
     })
 }

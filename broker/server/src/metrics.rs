@@ -2,6 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
+use ledger::log::LogCounters;
 use topic::stats::TopicStats;
 use wire::TopicName;
 
@@ -34,6 +35,8 @@ pub struct WorkerStats {
     pub protocol_errors: u64,
     /// Bytes of publishes waiting for the disk.
     pub pending_publish_bytes: u64,
+    /// Bytes waiting to be sent to peers that do not take them.
+    pub out_buffer_bytes: u64,
     /// Bytes in the entry cache.
     pub cache_bytes: u64,
     /// Loaded topics.
@@ -51,4 +54,6 @@ pub struct ServerStats {
     pub connections_refused: u64,
     /// Whether publishes are taken, else why not.
     pub storage_problem: Option<String>,
+    /// Counters of the log, if the store is one.
+    pub log: Option<LogCounters>,
 }

@@ -38,26 +38,43 @@ impl<S: Copy> Route<S> {
         }
     }
 
-    /// Notes that the client wants it closed although it is not attached yet; false if it is.
-    pub(crate) fn close_when_attached(&mut self, closing: u64) -> bool {
+    /// Whether it is attached to this very topic.
+    pub(crate) fn leads_to(&self, topic: TopicRef) -> bool {
+        self.attached().is_some_and(|(to, _)| to == topic)
+    }
+
+    /// Notes that the client wants it closed although it is not attached yet, and returns an earlier such request, which is
+    /// answered by this one; `Err` if it is attached.
+    pub(crate) fn close_when_attached(&mut self, closing: u64) -> Result<Option<u64>, ()> {
         match &mut self.stage {
-            Stage::Attaching { close, .. } => {
-                *close = Some(closing);
-                true
-            }
-            Stage::Attached { .. } => false,
+            Stage::Attaching { close, .. } => Ok(close.replace(closing)),
+            Stage::Attached { .. } => Err(()),
         }
     }
 
-    /// The topic answered: commands go there from now on. Returns the request to close it, if one came in meanwhile.
-    pub(crate) fn attach(&mut self, topic: TopicRef, slot: S) -> Option<u64> {
-        let close = match self.stage {
-            Stage::Attaching { close, .. } => close,
-            Stage::Attached { .. } => None,
-        };
+    /// The topic answered: commands go there from now on, unless the client has thought better of it.
+    pub(crate) fn attach(&mut self, topic: TopicRef, slot: S) -> Welcome {
+        match self.stage {
+            Stage::Attaching { close: Some(close), .. } => return Welcome::Closed { close },
+            Stage::Attached { topic: before, .. } if before != topic => return Welcome::Elsewhere,
+            Stage::Attaching { .. } | Stage::Attached { .. } => {}
+        }
         self.stage = Stage::Attached { topic, slot };
-        close
+        Welcome::In
     }
+}
+
+/// What a topic's answer to a request to attach meets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Welcome {
+    /// It is attached.
+    In,
+    /// The client asked to close it meanwhile, by this request.
+    Closed { close: u64 },
+    /// Nobody waits for it any more.
+    Stranger,
+    /// Its id is attached to another topic.
+    Elsewhere,
 }
 
 /// Removes the route that waits for the answer to `request`; returns whether there was one, and the request to close it.

@@ -9,6 +9,7 @@ use topic::{
 use wire::proto::{self, InitialPosition, KeySharedMode, SubscriptionType};
 use wire::{AckType, Command, Frame, MessageId, NO_REQUEST, ServerError, TopicName};
 
+use crate::catalog;
 use crate::clock::wall_ms;
 use crate::connection::Connection;
 use crate::letter::{Letter, Opener, TopicEvent, TopicRef};
@@ -47,11 +48,22 @@ impl Worker {
     /// Bytes came in. Returns how many more the frame at hand needs at least.
     pub(crate) fn received(&mut self, key: ConnectionKey, buffer: &mut BytesMut) -> usize {
         let now = self.now.monotonic_ms;
+        let budget = self.shared.settings.publish_share();
         loop {
             let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return 0 };
             connection.heard_ms = now;
             connection.pinged = false;
-            if connection.closing || connection.link.is_paused() {
+            if connection.closing {
+                // Nobody will look at it, and it must not pile up while the last words are being written.
+                buffer.clear();
+                return 0;
+            }
+            if connection.link.is_paused() {
+                return 0;
+            }
+            // What others hold must be answered before this one adds to it.
+            if self.publish_bytes >= budget && !connection.producers.is_empty() {
+                self.pause(key);
                 return 0;
             }
             let outcome = match connection.decoder.decode(buffer) {
@@ -88,7 +100,7 @@ impl Worker {
             Command::Send(send) => return self.publish(key, &send, payload),
             Command::Ack(ack) => self.ack(key, ack),
             Command::Flow(flow) => {
-                self.to_consumer(key, flow.consumer_id, |key, slot| TopicEvent::Flow { key, slot, permits: flow.permits })
+                self.pass_on(key, flow.consumer_id, |key, slot| TopicEvent::Flow { key, slot, permits: flow.permits });
             }
             Command::Ping => self.tell(key, &Command::Pong),
             Command::Pong => {}
@@ -115,7 +127,7 @@ impl Worker {
             server_version: concat!("Geminga ", env!("CARGO_PKG_VERSION")).to_owned(),
             protocol_version: Some(wire::features::negotiated_version(connect.protocol_version())),
             max_message_size: Some(i32::try_from(max_message_bytes).unwrap_or(i32::MAX)),
-            feature_flags: Some(wire::features::broker_flags(false)),
+            feature_flags: Some(wire::features::broker_flags(self.shared.settings.topic_watchers)),
         };
         if let Some(connection) = self.connections.get_mut(key.slot, key.generation) {
             let client_version = connect.client_version.chars().filter(|c| !c.is_whitespace()).take(64).collect();
@@ -156,7 +168,7 @@ impl Worker {
             bytes: payload,
         };
         self.send(topic.worker, Letter::ToTopic { topic, event: TopicEvent::Publish(publish) });
-        if full || self.publish_bytes >= self.shared.settings.share(self.shared.settings.publish_buffer_bytes) {
+        if full {
             self.pause(key);
         }
         Ok(())
@@ -192,9 +204,17 @@ impl Worker {
             Ok(name) => name,
             Err((error, message)) => return self.tell_error(key, request, error, &message),
         };
+        let limit = self.shared.settings.max_clients_per_connection;
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
+        if connection.is_crowded(limit) && !connection.producers.contains_key(&command.producer_id) {
+            return self.tell_error(key, request, ServerError::NotAllowedError, &crowded(limit));
+        }
         if matches!(connection.producers.get(&command.producer_id), Some(Route { stage: Stage::Attaching { .. }, .. })) {
             return self.tell_error(key, request, ServerError::ServiceNotReady, "this producer is being created already");
+        }
+        if let Some(Err(message)) = command.initial_subscription_name.as_deref().map(|initial| catalog::check_subscription(&name, initial))
+        {
+            return self.tell_error(key, request, ServerError::NotAllowedError, &message);
         }
         let attach = AttachProducer {
             key: ProducerKey { connection: key, id: command.producer_id },
@@ -218,14 +238,18 @@ impl Worker {
             Ok(name) => name,
             Err((error, message)) => return self.tell_error(key, request, error, &message),
         };
-        if command.subscription.is_empty() {
-            return self.tell_error(key, request, ServerError::NotAllowedError, "the subscription's name is empty");
+        if let Err(message) = catalog::check_subscription(&name, &command.subscription) {
+            return self.tell_error(key, request, ServerError::NotAllowedError, &message);
         }
         let key_shared = match key_shared(&command) {
             Ok(policy) => policy,
             Err(message) => return self.tell_error(key, request, ServerError::ConsumerAssignError, &message),
         };
+        let limit = self.shared.settings.max_clients_per_connection;
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
+        if connection.is_crowded(limit) && !connection.consumers.contains_key(&command.consumer_id) {
+            return self.tell_error(key, request, ServerError::NotAllowedError, &crowded(limit));
+        }
         if matches!(connection.consumers.get(&command.consumer_id), Some(Route { stage: Stage::Attaching { .. }, .. })) {
             return self.tell_error(key, request, ServerError::ServiceNotReady, "this consumer is being created already");
         }
@@ -252,8 +276,8 @@ impl Worker {
 
     fn close_producer(&mut self, key: ConnectionKey, id: u64, request: u64) {
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
-        if connection.producers.get_mut(&id).is_some_and(|route| route.close_when_attached(request)) {
-            return;
+        if let Some(Ok(earlier)) = connection.producers.get_mut(&id).map(|route| route.close_when_attached(request)) {
+            return earlier.into_iter().for_each(|earlier| self.tell_success(key, earlier));
         }
         match connection.forget_producer(id).and_then(|route| route.attached()) {
             Some((topic, _)) => {
@@ -266,8 +290,8 @@ impl Worker {
 
     fn close_consumer(&mut self, key: ConnectionKey, id: u64, request: u64) {
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
-        if connection.consumers.get_mut(&id).is_some_and(|route| route.close_when_attached(request)) {
-            return;
+        if let Some(Ok(earlier)) = connection.consumers.get_mut(&id).map(|route| route.close_when_attached(request)) {
+            return earlier.into_iter().for_each(|earlier| self.tell_success(key, earlier));
         }
         match connection.consumers.remove(&id).and_then(|route| route.attached()) {
             Some((topic, _)) => {
@@ -290,7 +314,7 @@ impl Worker {
     fn redeliver(&mut self, key: ConnectionKey, command: proto::CommandRedeliverUnacknowledgedMessages) {
         let ids = command.message_ids.iter().map(|id| Position::new(id.ledger_id.cast_signed(), id.entry_id.cast_signed())).collect();
         let epoch = command.consumer_epoch;
-        self.to_consumer(key, command.consumer_id, |key, slot| TopicEvent::Redeliver { key, slot, ids, epoch });
+        self.pass_on(key, command.consumer_id, |key, slot| TopicEvent::Redeliver { key, slot, ids, epoch });
     }
 
     fn seek(&mut self, key: ConnectionKey, command: &proto::CommandSeek) {
@@ -333,7 +357,7 @@ impl Worker {
     }
 
     /// Passes something unanswered on to the topic of a consumer; for an unknown consumer it is dropped, since it may just have been closed.
-    fn to_consumer(&mut self, key: ConnectionKey, id: u64, event: impl FnOnce(ConsumerKey, ConsumerSlot) -> TopicEvent) {
+    fn pass_on(&mut self, key: ConnectionKey, id: u64, event: impl FnOnce(ConsumerKey, ConsumerSlot) -> TopicEvent) {
         if let Some((topic, slot)) = self.consumer_route(key, id) {
             let event = event(ConsumerKey { connection: key, id }, slot);
             self.send(topic.worker, Letter::ToTopic { topic, event });
@@ -347,11 +371,23 @@ impl Worker {
     /// A topic name that this broker can serve.
     pub(crate) fn usable_topic(&self, text: &str) -> Result<TopicName, (ServerError, String)> {
         let name = text.parse::<TopicName>().map_err(|e| (ServerError::InvalidTopicName, e.to_string()))?;
-        if !name.is_persistent() {
-            return Err((ServerError::NotAllowedError, format!("{name}: non-persistent topics are not served yet; use persistent://")));
+        let settings = &self.shared.settings;
+        let (serves, what) = match name.is_persistent() {
+            true => (settings.persistent_topics, "persistent topics are switched off (enablePersistentTopics)"),
+            false => (settings.non_persistent_topics, "non-persistent topics are switched off (enableNonPersistentTopics)"),
+        };
+        if !serves {
+            return Err((ServerError::NotAllowedError, format!("{name}: {what}")));
         }
+        catalog::check_topic(&name).map_err(|message| (ServerError::InvalidTopicName, message))?;
         Ok(name)
     }
+}
+
+fn crowded(limit: usize) -> String {
+    format!(
+        "this connection has {limit} producers and consumers, the most it may have (maxProducersAndConsumersPerConnection): use another one"
+    )
 }
 
 fn no_consumer(id: u64) -> String {

@@ -6,6 +6,9 @@ use std::time::Duration;
 
 use topic::TopicSettings;
 
+/// What a connection may hold when all together hold more than they should: enough to keep one busy.
+const SCARCE_OUT_BYTES: usize = 16 * 1024;
+
 /// A socket to open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listen {
@@ -44,6 +47,18 @@ pub struct ServerSettings {
     pub cache_bytes: usize,
     /// Bytes a connection's out buffer may hold before its consumers get nothing more.
     pub out_buffer_bytes: usize,
+    /// Bytes of all out buffers together; beyond it each connection may hold little.
+    pub out_buffers_bytes: usize,
+    /// A connection whose peer takes nothing for this long, while bytes wait for it, is closed.
+    pub write_stall_timeout: Duration,
+    /// Producers and consumers of one connection at most.
+    pub max_clients_per_connection: usize,
+    /// Lookups and questions for partitions or topics that may be in flight.
+    pub max_lookups: usize,
+    /// Topics that are loaded at the same time at most.
+    pub max_topic_loads: usize,
+    /// Whether persistent topics are served.
+    pub persistent_topics: bool,
     /// Threads for metadata commits and topic loads.
     pub control_threads: usize,
     /// HTTP connections at most.
@@ -52,6 +67,14 @@ pub struct ServerSettings {
     pub auto_topic_creation: bool,
     /// Partitions of such a topic; none for a topic without partitions.
     pub auto_topic_partitions: Option<u32>,
+    /// Whether non-persistent topics are served.
+    pub non_persistent_topics: bool,
+    /// Whether clients may watch the topics of a namespace.
+    pub topic_watchers: bool,
+    /// Whether lists of topics are filtered here by the client's pattern.
+    pub pattern_evaluation: bool,
+    /// The longest pattern over topics, in bytes.
+    pub pattern_max_length: usize,
     /// Partitions a partitioned topic may have, 0 = no limit.
     pub max_partitions: u32,
     /// Bundles of a new namespace.
@@ -66,5 +89,16 @@ impl ServerSettings {
     /// One worker's share of a total.
     pub(crate) fn share(&self, total: usize) -> usize {
         total / self.io_threads.get()
+    }
+
+    /// Bytes of publishes that one worker's connections may have waiting. Never nothing: a single message is always let
+    /// through, however large, and what was stopped for it goes on when it is answered.
+    pub(crate) fn publish_share(&self) -> usize {
+        self.share(self.publish_buffer_bytes).max(1)
+    }
+
+    /// Bytes that a connection may hold before its consumers get nothing more, when its worker's connections hold `held` in all.
+    pub(crate) fn out_limit(&self, held: usize) -> usize {
+        if held < self.share(self.out_buffers_bytes) { self.out_buffer_bytes } else { self.out_buffer_bytes.min(SCARCE_OUT_BYTES) }
     }
 }

@@ -4,21 +4,23 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
-use dashmap::DashMap;
-use ledger::LedgerStore;
+use ledger::{LedgerStore, StoreHealth};
 use metadata::MetadataStore;
 use tokio::net::TcpStream;
+use tokio::sync::watch;
 use wire::TopicName;
 
 use crate::admission::Admission;
 use crate::control::Control;
 use crate::handle::Endpoints;
-use crate::letter::{Letter, TopicRef};
+use crate::letter::Letter;
 use crate::mailbox::Mailbox;
 use crate::metrics::SharedCounters;
 use crate::settings::ServerSettings;
+use crate::volatile::VolatileTopics;
+use crate::watch::TopicWatchers;
 
 /// Serves one HTTP connection on the loop that owns it; the front door passes it in, so that the server knows no HTTP.
 pub type HttpService = Arc<dyn Fn(TcpStream, SocketAddr) -> Pin<Box<dyn Future<Output = ()>>> + Send + Sync>;
@@ -37,8 +39,16 @@ pub(crate) struct Shared {
     pub(crate) control: Control,
     /// Set right after the rest, since it holds a handle to it.
     pub(crate) http: OnceLock<HttpService>,
-    /// Loaded topics.
-    pub(crate) directory: DashMap<TopicName, TopicRef>,
+    /// Who watches which topics there are.
+    pub(crate) topic_watchers: TopicWatchers,
+    /// Loaded topics that no metadata tells of.
+    pub(crate) volatile_topics: VolatileTopics,
+    /// Questions that control threads are asked and have not answered.
+    pub(crate) lookups: AtomicUsize,
+    /// The state of the store that the operator was last told.
+    pub(crate) reported: Mutex<StoreHealth>,
+    /// Why the log failed, once it has.
+    pub(crate) failed: watch::Sender<Option<String>>,
     /// Set when a drain begins: nothing is loaded any more.
     pub(crate) draining: AtomicBool,
 }

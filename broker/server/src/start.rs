@@ -5,14 +5,14 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-use dashmap::DashMap;
-use ledger::LedgerStore;
+use ledger::{LedgerStore, StoreHealth};
 use metadata::MetadataStore;
 use tokio::runtime::{Builder, LocalOptions};
+use tokio::sync::watch;
 
 use crate::admission::Admission;
 use crate::control::Control;
@@ -23,6 +23,8 @@ use crate::mailbox::Mailbox;
 use crate::metrics::SharedCounters;
 use crate::settings::{Listen, ServerSettings};
 use crate::shared::{HttpService, Shared};
+use crate::volatile::VolatileTopics;
+use crate::watch::TopicWatchers;
 use crate::worker::{self, Worker};
 use crate::{loader, orphans};
 
@@ -95,9 +97,13 @@ impl Bound {
             counters: SharedCounters::default(),
             store,
             metadata,
-            control: Control::start(self.settings.control_threads)?,
+            control: Control::start(self.settings.control_threads, self.settings.max_topic_loads)?,
             http: OnceLock::new(),
-            directory: DashMap::new(),
+            topic_watchers: TopicWatchers::default(),
+            volatile_topics: VolatileTopics::default(),
+            lookups: AtomicUsize::new(0),
+            reported: Mutex::new(StoreHealth::Ready),
+            failed: watch::Sender::new(None),
             draining: AtomicBool::new(false),
             settings: self.settings,
         });

@@ -15,7 +15,7 @@ use wire::TopicName;
 use crate::clock::Clock;
 use crate::connection::{self, Connection};
 use crate::hosting::{Hosted, Named};
-use crate::letter::Letter;
+use crate::letter::{Letter, TopicRef};
 use crate::listener::Speaks;
 use crate::metrics::WorkerStats;
 use crate::shared::Shared;
@@ -39,6 +39,8 @@ pub(crate) struct Worker {
     pub(crate) effects: Effects,
     pub(crate) storage: Storage,
     pub(crate) timers: Timers,
+    /// Topics that something happened to in this turn.
+    pub(crate) touched: Vec<TopicRef>,
     /// Letters of this turn to this worker.
     pub(crate) local: VecDeque<Letter>,
     /// Letters of this turn to the others.
@@ -49,6 +51,8 @@ pub(crate) struct Worker {
     pub(crate) paused: Vec<(u32, u32)>,
     /// Bytes of publishes accepted by this worker's connections and not answered.
     pub(crate) publish_bytes: usize,
+    /// Bytes that the out buffers held when they were last written.
+    pub(crate) out_held: usize,
     pub(crate) store_health: StoreHealth,
     next_sweep: Option<u64>,
     letters: Vec<Letter>,
@@ -90,11 +94,13 @@ impl Worker {
             effects: Effects::new(),
             storage: Storage::default(),
             timers: Timers::default(),
+            touched: Vec::new(),
             local: VecDeque::new(),
             outboxes: (0..workers).map(|_| Vec::new()).collect(),
             dirty: Vec::new(),
             paused: Vec::new(),
             publish_bytes: 0,
+            out_held: 0,
             store_health: StoreHealth::Ready,
             next_sweep: None,
             letters: Vec::new(),
@@ -142,7 +148,7 @@ impl Worker {
         self.read_local(me);
         self.fire_timers();
         self.sweep();
-        self.read_local(me);
+        self.come_to_rest(me);
         self.storage.hand_over(self.index, &self.shared);
         self.flush_connections();
         // Writing may have made room that lets consumers go on; what they get now goes out with the next turn.
@@ -151,6 +157,17 @@ impl Worker {
         }
         self.send_outboxes();
         self.timers.next().into_iter().chain(self.next_sweep).min()
+    }
+
+    /// Reads on until nothing is left to read and every topic that something happened to was looked after.
+    fn come_to_rest(&mut self, me: &Rc<RefCell<Worker>>) {
+        loop {
+            self.read_local(me);
+            if self.touched.is_empty() {
+                return;
+            }
+            self.settle_touched();
+        }
     }
 
     fn read_mailbox(&mut self, me: &Rc<RefCell<Worker>>) {
@@ -215,13 +232,15 @@ impl Worker {
     }
 
     fn sweep(&mut self) {
-        if self.connections.len() == 0 {
+        // A disk that is full must be asked whether it has space again even when nobody is connected.
+        if self.connections.len() == 0 && self.store_health == StoreHealth::Ready {
             self.next_sweep = None;
             return;
         }
         let now = self.now.monotonic_ms;
         if self.next_sweep.is_none_or(|at| at <= now) {
             self.next_sweep = Some(now + SWEEP_MS);
+            self.check_store();
             self.sweep_connections();
         }
     }
@@ -237,9 +256,10 @@ impl Worker {
     /// A copy of the counters.
     pub(crate) fn counters(&mut self) -> WorkerStats {
         WorkerStats {
-            connections: self.connections.len() as u64,
+            connections: self.shared.loads.get(usize::from(self.index)).map_or(0, |load| load.load(Ordering::Relaxed)) as u64,
             blocks: self.storage.blocks,
             pending_publish_bytes: self.publish_bytes as u64,
+            out_buffer_bytes: self.out_held as u64,
             cache_bytes: self.cache.bytes() as u64,
             topics: self.topics.len() as u64,
             ..self.stats.clone()

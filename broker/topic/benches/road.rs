@@ -78,6 +78,9 @@ impl Bench {
             batch_index_ack: true,
             non_durable_grace_ms: 5_000,
             retention_check_ms: 120_000,
+            delayed_tick_ms: 1_000,
+            message_ttl_ms: 0,
+            expiry_check_ms: 300_000,
             auto_subscription: true,
             producer_name_prefix: "bench".to_owned(),
         };

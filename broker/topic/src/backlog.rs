@@ -68,6 +68,7 @@ impl Topic {
             last_confirmed: chain.last_confirmed().to_string(),
             cache_hits: self.tally.cache_hits,
             cache_misses: self.tally.cache_misses,
+            storage_reads: self.tally.storage_reads,
             ledgers: chain.ledgers().into_iter().map(|ledger| (ledger.id.0, ledger.entries, ledger.bytes)).collect(),
             producers: self.producers.stats(),
             subscriptions: self.subscriptions.iter().map(|(_, subscription)| subscription.stats(chain, &self.settings)).collect(),

@@ -12,6 +12,7 @@ use ledger::{AckSet, Cursor, Entry, Position};
 use slab::Slab;
 
 use crate::consumer::{Consumer, ConsumerIndex, Parcel};
+use crate::delayed::Delayed;
 use crate::errand::SubscriptionIndex;
 use crate::lent::Lent;
 use crate::read_ahead::{Range, ReadAhead, Wanted};
@@ -28,9 +29,11 @@ pub(crate) struct Lane {
     pub(crate) cursor: Cursor,
     pub(crate) consumers: Slab<Consumer>,
     pub(crate) reads: ReadAhead,
+    pub(crate) delayed: Delayed,
     pub(crate) messages_out: u64,
     pub(crate) bytes_out: u64,
     pub(crate) messages_redelivered: u64,
+    pub(crate) messages_expired: u64,
     /// Messages per entry of late, in sixteenths; for reading no more than permits allow.
     per_entry: u32,
 }
@@ -55,7 +58,7 @@ struct Budget {
 #[derive(Debug)]
 pub(crate) enum Dispatcher {
     SingleActive(SingleActive),
-    Shared(Shared),
+    Shared(Box<Shared>),
     KeyShared(Box<KeyShared>),
 }
 
@@ -63,7 +66,7 @@ impl Dispatcher {
     pub(crate) fn new(kind: SubscriptionKind) -> Dispatcher {
         match kind {
             SubscriptionKind::Exclusive | SubscriptionKind::Failover => Dispatcher::SingleActive(SingleActive::default()),
-            SubscriptionKind::Shared => Dispatcher::Shared(Shared::default()),
+            SubscriptionKind::Shared => Dispatcher::Shared(Box::default()),
             SubscriptionKind::KeyShared => Dispatcher::KeyShared(Box::default()),
         }
     }
@@ -137,12 +140,13 @@ impl Dispatcher {
 
     /// A read has ended. Returns whether there may be something to dispatch.
     pub(crate) fn read_done(&self, lane: &mut Lane, outcome: crate::ReadOutcome, turn: &mut Turn<'_>) -> bool {
-        let Lane { cursor, reads, consumers, .. } = lane;
+        let Lane { cursor, reads, consumers, delayed, .. } = lane;
         let next = cursor.read_position();
-        reads.arrived(outcome, |at| !cursor.is_acked(at) && (at >= next || self.wants_again(at, consumers)), turn)
+        let wanted = |at| at >= next || self.wants_again(at, consumers) || delayed.is_due(at);
+        reads.arrived(outcome, |at| !cursor.is_acked(at) && wanted(at), turn)
     }
 
-    /// Ledgers were trimmed below the cursor of a subscription that could not hold them back.
+    /// The cursor has left entries behind that nobody acked: they were trimmed, or have expired.
     pub(crate) fn trimmed(&mut self, lane: &mut Lane) {
         match self {
             Dispatcher::SingleActive(_) => {}
@@ -204,9 +208,11 @@ impl Lane {
             cursor,
             consumers: Slab::new(),
             reads: ReadAhead::default(),
+            delayed: Delayed::default(),
             messages_out: 0,
             bytes_out: 0,
             messages_redelivered: 0,
+            messages_expired: 0,
             per_entry: 16,
         }
     }
@@ -240,8 +246,28 @@ impl Lane {
     fn read_new(&mut self, at: Position, permits: i64, lent: &mut Lent<'_>, turn: &mut Turn<'_>) {
         let last = Position { ledger: at.ledger, entry: lent.ledger.last_of(at.ledger) };
         let entries = (permits.max(1).unsigned_abs() * 16).div_ceil(u64::from(self.per_entry.max(1)));
+        // Behind entries that were put off, one that may be sent can be far away.
+        let entries = entries.saturating_add(u64::from(self.delayed.in_a_row()) * 2);
         let max_entries = usize::try_from(entries).unwrap_or(usize::MAX).clamp(1, lent.settings.max_read_entries.max(1));
         self.reads.ask(Wanted::New, Range { from: at, last, max_entries }, self.index, lent, turn);
+    }
+
+    /// Asks storage for what is due, from `at` on.
+    fn read_due(&mut self, at: Position, lent: &mut Lent<'_>, turn: &mut Turn<'_>) {
+        let max_entries = lent.settings.max_read_entries.max(1);
+        let last = self.delayed.end_of_first_run(max_entries).unwrap_or(at);
+        self.reads.ask(Wanted::Again, Range { from: at, last, max_entries }, self.index, lent, turn);
+    }
+
+    /// Whether a new entry is not to be delivered yet; then it comes up again when its time has come.
+    fn put_off(&mut self, entry: &Entry, lent: &Lent<'_>, turn: &Turn<'_>) -> bool {
+        let (deliver_at, tick) = (entry.meta.deliver_at_ms, lent.settings.delayed_tick_ms);
+        if deliver_at <= turn.now.wall_ms || tick == 0 || lent.faults.delays_ignored {
+            self.delayed.row_ended();
+            return false;
+        }
+        self.delayed.add(entry.at, deliver_at, tick, turn.now);
+        true
     }
 
     /// Messages of an entry that are not acked.

@@ -20,6 +20,8 @@ pub(crate) enum Errand {
     Read(SubscriptionIndex),
     /// An entry whose publish time a search wants.
     Probe(SubscriptionIndex),
+    /// An entry that may be too old to be kept.
+    ExpiryProbe,
     /// A ledger for a cursor's states.
     CursorLedger(SubscriptionIndex),
     /// A cursor's state.
@@ -51,12 +53,12 @@ impl Errand {
             | Errand::CursorRecord(index)
             | Errand::NewCursor(index)
             | Errand::GoneCursor(index) => Some(index),
-            Errand::NextLedger | Errand::LedgerList | Errand::LastMessage { .. } => None,
+            Errand::NextLedger | Errand::LedgerList | Errand::ExpiryProbe | Errand::LastMessage { .. } => None,
         }
     }
 
     fn is_read(self) -> bool {
-        matches!(self, Errand::Read(_) | Errand::Probe(_) | Errand::LastMessage { .. })
+        matches!(self, Errand::Read(_) | Errand::Probe(_) | Errand::ExpiryProbe | Errand::LastMessage { .. })
     }
 }
 

@@ -64,6 +64,14 @@ pub struct TopicSettings {
     pub non_durable_grace_ms: u64,
     /// How often consumed ledgers are looked for, in milliseconds (`retentionCheckIntervalInSeconds`).
     pub retention_check_ms: u64,
+    /// How exactly delayed messages are timed, in milliseconds: none is early, and none later than this
+    /// (`delayedDeliveryTickTimeMillis`). 0 delivers all at once.
+    pub delayed_tick_ms: u64,
+    /// Messages older than this are taken as acked by durable subscriptions, in milliseconds
+    /// (`ttlDurationDefaultInSeconds`). 0 = they are kept until they are acked.
+    pub message_ttl_ms: u64,
+    /// How often such messages are looked for, in milliseconds (`messageExpiryCheckIntervalInMinutes`).
+    pub expiry_check_ms: u64,
     /// Whether a durable subscription may be created by a SUBSCRIBE (`allowAutoSubscriptionCreation`).
     pub auto_subscription: bool,
     /// Prefix of generated producer names: `{cluster}-{instance}`.

@@ -15,4 +15,10 @@ pub struct Faults {
     pub replay_ignored: bool,
     /// A redelivered entry uses one permit too many.
     pub permit_leaked: bool,
+    /// Parts of a larger message go round over the consumers like any other entry.
+    pub parts_go_round: bool,
+    /// What is acked of a batch is not written, so a restart forgets it.
+    pub batch_bits_not_written: bool,
+    /// Delayed messages are delivered at once.
+    pub delays_ignored: bool,
 }

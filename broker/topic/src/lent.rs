@@ -26,6 +26,7 @@ pub(crate) struct Tally {
     pub(crate) bytes_out: u64,
     pub(crate) cache_hits: u64,
     pub(crate) cache_misses: u64,
+    pub(crate) storage_reads: u64,
 }
 
 /// Waits that double, from a first wait up to a longest one.

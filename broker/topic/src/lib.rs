@@ -3,13 +3,16 @@
 //! No clock, no I/O, no locks. Its owner calls [`Topic`] with events; what the topic wants done comes out as
 //! [`Effect`]s, in an order that must be kept for each connection.
 
+mod nonpersistent;
 mod topic;
 
 mod attach;
 mod producers;
 mod publishing;
 
+mod chunks;
 mod consumer;
+mod delayed;
 mod dispatcher;
 mod pending;
 mod phases;
@@ -19,6 +22,7 @@ mod seek;
 mod subscription;
 
 mod backlog;
+mod expiry;
 mod ledgers;
 mod persistence;
 mod unload;
@@ -39,4 +43,5 @@ pub use event::{
     StoredCursor, SubscriptionKind, TopicSettings, Turn,
 };
 pub use keys::{ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, ProducerSlot};
+pub use nonpersistent::NonPersistentTopic;
 pub use topic::Topic;

@@ -7,8 +7,14 @@ use wire::payload::Peek;
 /// consumer's client that refuses it.
 pub(crate) fn entry_meta(entry: &[u8]) -> EntryMeta {
     match wire::payload::peek(entry) {
-        Ok(peek) => EntryMeta { messages: peek.messages, publish_time_ms: peek.publish_time, key_slot: key_slot(&peek) },
-        Err(_) => EntryMeta { messages: 1, publish_time_ms: 0, key_slot: no_key() },
+        Ok(peek) => EntryMeta {
+            messages: peek.messages,
+            publish_time_ms: peek.publish_time,
+            deliver_at_ms: peek.deliver_at.and_then(|at| u64::try_from(at).ok()).unwrap_or(0),
+            is_chunk: peek.chunk.is_some(),
+            key_slot: key_slot(&peek),
+        },
+        Err(_) => EntryMeta { messages: 1, key_slot: no_key(), ..EntryMeta::default() },
     }
 }
 

@@ -72,6 +72,28 @@ impl PendingAcks {
     pub(crate) fn delivered(&mut self, at: Position, to: ConsumerIndex, messages: u32, remaining: u32) {
         self.delivered_by_key(at, 0, to, messages, remaining);
     }
+
+    /// An entry of `messages` that was passed over when it was read went to a consumer now.
+    pub(crate) fn delivered_late(&mut self, at: Position, to: ConsumerIndex, messages: u32, remaining: u32) {
+        self.delivered_late_by_key(at, 0, to, messages, remaining);
+    }
+
+    /// An entry that was never delivered waits for a consumer that takes nothing now; it does not count as one to deliver again.
+    pub(crate) fn set_aside_late(&mut self, at: Position, messages: u32, remaining: u32) {
+        self.insert(Pending { at, holder: Holder::Nobody, messages, remaining, redeliveries: 0, slot: 0 });
+    }
+
+    /// An entry to deliver again waits for a consumer that takes nothing now.
+    pub(crate) fn set_aside(&mut self, at: Position) {
+        self.again.remove(at);
+    }
+
+    /// An entry that was set aside waits no longer: anybody may have it.
+    pub(crate) fn give_to_anybody(&mut self, at: Position) {
+        if self.waiting(at).is_some() {
+            self.again.add(at);
+        }
+    }
 }
 
 impl<W: Waiting + Default> Unacked<W> {
@@ -135,6 +157,33 @@ impl<W: Waiting + Default> Unacked<W> {
     pub(crate) fn waiting_slot(&self, at: Position) -> Option<u16> {
         let entry = self.entries.get(self.find(at)?)?;
         (entry.holder == Holder::Nobody).then_some(entry.slot)
+    }
+
+    /// An entry of `messages` that was passed over when it was read went to a consumer now.
+    pub(crate) fn delivered_late_by_key(&mut self, at: Position, slot: u16, to: ConsumerIndex, messages: u32, remaining: u32) {
+        if self.insert(Pending { at, holder: Holder::Consumer(to), messages, remaining, redeliveries: 0, slot }) {
+            self.held += u64::from(remaining);
+            self.again.sent(slot, to);
+        }
+    }
+
+    /// An entry of `messages` that was passed over when it was read waits now.
+    pub(crate) fn parked_late(&mut self, at: Position, slot: u16, messages: u32, remaining: u32) {
+        if self.insert(Pending { at, holder: Holder::Nobody, messages, remaining, redeliveries: 0, slot }) {
+            self.again.parked(at, slot);
+        }
+    }
+
+    /// Puts an entry in its place; false if it is known already.
+    fn insert(&mut self, entry: Pending) -> bool {
+        let index = self.first_not_before(entry.at, self.entries.len());
+        match self.entries.get_mut(index) {
+            Some(known) if known.at == entry.at && known.holder != Holder::Done => return false,
+            Some(known) if known.at == entry.at => *known = entry,
+            _ => self.entries.insert(index, entry),
+        }
+        self.live += 1;
+        true
     }
 
     /// How often a waiting entry was delivered before, and how many of its messages are left.

@@ -192,7 +192,7 @@ impl Persistence {
     fn write(&mut self, cursor: &Cursor, lent: &mut Lent<'_>, turn: &mut Turn<'_>) {
         self.last_write_ms = Some(turn.now.monotonic_ms);
         self.urgent = false;
-        if self.closing && (cursor.ranges() <= RANGES_IN_RECORD || self.ledger.is_none()) {
+        if self.closing && cursor.ranges() <= RANGES_IN_RECORD {
             return self.record_state(cursor, lent, turn);
         }
         match self.ledger {
@@ -210,7 +210,7 @@ impl Persistence {
 
     fn append(&mut self, ledger: LedgerId, entry: i64, cursor: &Cursor, lent: &mut Lent<'_>, turn: &mut Turn<'_>) {
         self.step = Step::Appending { revision: cursor.revision() };
-        let bytes = Cursor::encode_position(&cursor.state(lent.settings.max_ranges, lent.settings.max_batches));
+        let bytes = Cursor::encode_position(&whole_state(cursor, lent));
         let tag = lent.errands.begin(Errand::CursorState(self.index));
         turn.out.push(Effect::AppendCursor { tag, at: Position { ledger, entry: ledger::EntryId(entry) }, bytes });
     }
@@ -224,7 +224,7 @@ impl Persistence {
     /// Puts the state into the record itself; a cursor ledger is no longer needed then.
     fn record_state(&mut self, cursor: &Cursor, lent: &mut Lent<'_>, turn: &mut Turn<'_>) {
         self.stale.extend(self.ledger.take().map(|ledger| ledger.id));
-        let state = cursor.state(lent.settings.max_ranges, lent.settings.max_batches);
+        let state = whole_state(cursor, lent);
         self.record(&state, None, cursor.revision(), lent, turn);
     }
 
@@ -245,6 +245,12 @@ impl Persistence {
             turn.out.push(Effect::DeleteLedgers(std::mem::take(&mut self.stale)));
         }
     }
+}
+
+/// What is to be found again after a restart, as far as the limits allow.
+fn whole_state(cursor: &Cursor, lent: &Lent<'_>) -> CursorState {
+    let batches = if lent.faults.batch_bits_not_written { 0 } else { lent.settings.max_batches };
+    cursor.state(lent.settings.max_ranges, batches)
 }
 
 /// The least time between two states of one cursor.

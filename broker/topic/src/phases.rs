@@ -4,7 +4,7 @@
 use ledger::{Cursor, Position};
 use wire::ServerError;
 
-use crate::errand::SubscriptionIndex;
+use crate::errand::{Errand, SubscriptionIndex};
 use crate::event::{SeekTo, StartAt};
 use crate::persistence::Persistence;
 use crate::seek::TimeSearch;
@@ -77,7 +77,7 @@ impl Topic {
         let Subscription { phase, persistence, lane, expires_at, durable, .. } = subscription;
         match phase {
             Phase::Locating(search) => {
-                if let Some(next) = search.poll(index, &mut lent, turn) {
+                if let Some(next) = search.poll(Errand::Probe(index), &mut lent, turn) {
                     subscription.move_to(next, &lent);
                     self.located(turn, index);
                 }
@@ -92,7 +92,7 @@ impl Topic {
                 }
             }
             Phase::Seeking { search: Some(search), .. } => {
-                if let Some(next) = search.poll(index, &mut lent, turn) {
+                if let Some(next) = search.poll(Errand::Probe(index), &mut lent, turn) {
                     self.moved(turn, index, next);
                 }
             }

@@ -14,6 +14,14 @@ pub(crate) struct Redelivery {
 }
 
 impl Redelivery {
+    pub(crate) fn add(&mut self, at: Position) {
+        self.waiting.insert(at);
+    }
+
+    pub(crate) fn remove(&mut self, at: Position) {
+        self.waiting.remove(&at);
+    }
+
     pub(crate) fn first(&self) -> Option<Position> {
         self.waiting.first().copied()
     }
@@ -40,20 +48,20 @@ impl Waiting for Redelivery {
     fn sent(&mut self, _: u16, _: ConsumerIndex) {}
 
     fn parked(&mut self, at: Position, _: u16) {
-        self.waiting.insert(at);
+        self.add(at);
     }
 
     fn returned(&mut self, at: Position, _: u16) {
-        self.waiting.insert(at);
+        self.add(at);
     }
 
     fn sent_again(&mut self, at: Position, _: u16, _: ConsumerIndex) {
-        self.waiting.remove(&at);
+        self.remove(at);
     }
 
     fn gone(&mut self, at: Position, _: u16, waited: bool) {
         if waited {
-            self.waiting.remove(&at);
+            self.remove(at);
         }
     }
 }

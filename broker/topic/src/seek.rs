@@ -4,7 +4,7 @@
 
 use ledger::{ManagedLedger, Position, StoredEntry};
 
-use crate::errand::{Errand, SubscriptionIndex};
+use crate::errand::Errand;
 use crate::lent::{BackOff, Lent};
 use crate::peek::entry_meta;
 use crate::{Effect, Tag, Turn};
@@ -21,6 +21,7 @@ pub(crate) struct TimeSearch {
     /// The entry found so far, or one past the end.
     found: Position,
     probe: Option<(Tag, Position)>,
+    begins_with_first: bool,
     back_off: BackOff,
 }
 
@@ -32,9 +33,18 @@ impl TimeSearch {
             before: ledger.before_first(),
             found: ledger.next(ledger.last_confirmed()),
             probe: None,
+            begins_with_first: false,
             back_off: BackOff::default(),
         };
         search.narrow(ledger);
+        search
+    }
+
+    /// A search among the entries after `before`, which begins with the first of them: mostly that is young enough.
+    pub(crate) fn after(before: Position, time: u64, ledger: &ManagedLedger) -> TimeSearch {
+        let mut search = TimeSearch::new(time, ledger);
+        search.before = search.before.max(before);
+        search.begins_with_first = true;
         search
     }
 
@@ -54,7 +64,7 @@ impl TimeSearch {
     }
 
     /// Goes on until a read is needed; returns the place once it is found.
-    pub(crate) fn poll(&mut self, index: SubscriptionIndex, lent: &mut Lent<'_>, turn: &mut Turn<'_>) -> Option<Position> {
+    pub(crate) fn poll(&mut self, errand: Errand, lent: &mut Lent<'_>, turn: &mut Turn<'_>) -> Option<Position> {
         if self.probe.is_some() || self.back_off.is_waiting() {
             return None;
         }
@@ -66,9 +76,10 @@ impl TimeSearch {
             if between == 0 {
                 return Some(self.found);
             }
-            let middle = lent.ledger.skip(self.before, between.div_ceil(2));
+            let step = if self.begins_with_first { 1 } else { between.div_ceil(2) };
+            let middle = lent.ledger.skip(self.before, step);
             let Some(entry) = turn.cache.get(lent.cache, middle) else {
-                self.read(middle, index, lent, turn);
+                self.read(middle, errand, lent, turn);
                 return None;
             };
             let published = entry.meta.publish_time_ms;
@@ -99,13 +110,14 @@ impl TimeSearch {
         self.back_off.is_over(now)
     }
 
-    fn read(&mut self, at: Position, index: SubscriptionIndex, lent: &mut Lent<'_>, turn: &mut Turn<'_>) {
-        let tag = lent.errands.begin(Errand::Probe(index));
+    fn read(&mut self, at: Position, errand: Errand, lent: &mut Lent<'_>, turn: &mut Turn<'_>) {
+        let tag = lent.errands.begin(errand);
         self.probe = Some((tag, at));
         turn.out.push(Effect::Read { tag, from: at, last: at, max_entries: 1, max_bytes: lent.settings.max_read_bytes });
     }
 
     fn learn(&mut self, at: Position, published: u64) {
+        self.begins_with_first = false;
         if published >= self.time {
             self.found = at;
         } else {

@@ -77,6 +77,12 @@ pub struct SubscriptionStats {
     pub bytes_out: u64,
     /// Messages delivered again since the topic was loaded.
     pub messages_redelivered: u64,
+    /// Entries whose time to be delivered has not come.
+    pub delayed: u64,
+    /// Entries left behind because they were too old, since the topic was loaded.
+    pub messages_expired: u64,
+    /// Messages of a non-persistent topic that no consumer took, since it was loaded.
+    pub messages_dropped: u64,
     /// Mark-delete position, `ledger:entry`.
     pub mark_delete: String,
     /// Read position, `ledger:entry`.
@@ -112,6 +118,8 @@ pub struct TopicStats {
     pub cache_hits: u64,
     /// See [`cache_hits`](Self::cache_hits).
     pub cache_misses: u64,
+    /// Entries read from storage since it was loaded.
+    pub storage_reads: u64,
     /// The ledgers: id, entries, bytes.
     pub ledgers: Vec<(i64, u64, u64)>,
     /// Its producers.

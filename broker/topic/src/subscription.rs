@@ -110,6 +110,7 @@ impl Subscription {
     pub(crate) fn start_over(&mut self) {
         self.dispatcher = Dispatcher::new(self.kind.unwrap_or(SubscriptionKind::Exclusive));
         self.lane.reads.forget();
+        self.lane.delayed.clear();
     }
 
     pub(crate) fn move_to(&mut self, next: Position, lent: &Lent<'_>) {
@@ -170,7 +171,8 @@ impl Subscription {
         };
         let write = self.persistence.as_ref().and_then(|persistence| persistence.deadline(&self.lane.cursor, settings));
         let expiry = self.expires_at.filter(|_| self.is_open());
-        [search, write, self.lane.reads.retry_at(), expiry].into_iter().flatten().min()
+        let due = self.lane.delayed.deadline().filter(|_| !self.lane.consumers.is_empty());
+        [search, write, self.lane.reads.retry_at(), expiry, due].into_iter().flatten().min()
     }
 
     pub(crate) fn stats(&self, lent_ledger: &ledger::ManagedLedger, settings: &TopicSettings) -> SubscriptionStats {
@@ -192,6 +194,9 @@ impl Subscription {
             messages_out: self.lane.messages_out,
             bytes_out: self.lane.bytes_out,
             messages_redelivered: self.lane.messages_redelivered,
+            delayed: self.lane.delayed.len(),
+            messages_expired: self.lane.messages_expired,
+            messages_dropped: 0,
             mark_delete: self.lane.cursor.mark_delete().to_string(),
             read_position: self.lane.cursor.read_position().to_string(),
             acked_ranges: self.lane.cursor.ranges() as u64,

@@ -10,6 +10,7 @@ use crate::consumer::ConsumerIndex;
 use crate::dispatcher::Step;
 use crate::errand::{Errand, Errands, SubscriptionIndex};
 use crate::event::{Ack, ReadOutcome, StoredCursor, TopicSettings, Turn};
+use crate::expiry::Expiry;
 use crate::faults::Faults;
 use crate::ledgers::{Ledgers, Recorded};
 use crate::lent::{Lent, Tally};
@@ -35,6 +36,7 @@ pub struct Topic {
     pub(crate) by_key: HashMap<ConsumerKey, ConsumerSlot>,
     pub(crate) errands: Errands,
     pub(crate) tally: Tally,
+    pub(crate) expiry: Expiry,
     /// Subscriptions whose last dispatch step ran out of budget.
     ready: VecDeque<SubscriptionIndex>,
     /// Cache entries below this were released.
@@ -93,6 +95,7 @@ impl Topic {
             by_key: HashMap::new(),
             errands: Errands::default(),
             tally: Tally::default(),
+            expiry: Expiry::new(now.monotonic_ms),
             ready: VecDeque::new(),
             released,
             refusal: None,
@@ -314,6 +317,7 @@ impl Topic {
 
     /// A read has ended.
     pub fn read_done(&mut self, turn: &mut Turn<'_>, outcome: ReadOutcome) {
+        self.tally.storage_reads += outcome.entries.as_ref().map_or(0, Vec::len) as u64;
         match self.errands.finish(outcome.tag) {
             Some(Errand::Read(index)) => {
                 let Some(Subscription { dispatcher, lane, .. }) = self.subscriptions.get_mut(index) else { return };
@@ -328,6 +332,12 @@ impl Topic {
                     && search.arrived(outcome.tag, entry, turn)
                 {
                     self.advance(turn, index);
+                }
+            }
+            Some(Errand::ExpiryProbe) => {
+                let entry = outcome.entries.ok().and_then(|entries| entries.into_iter().next());
+                if self.expiry.search().is_some_and(|search| search.arrived(outcome.tag, entry, turn)) {
+                    self.search_expired(turn);
                 }
             }
             Some(Errand::LastMessage { to, request, mark_delete }) => {
@@ -372,7 +382,7 @@ impl Topic {
             return Some(self.now.monotonic_ms);
         }
         let subscriptions = self.subscriptions.iter().filter_map(|(_, subscription)| subscription.deadline(&self.settings));
-        subscriptions.chain(self.ledgers.deadline()).min()
+        subscriptions.chain(self.ledgers.deadline()).chain(self.expiry_deadline()).min()
     }
 
     /// Does what is due.
@@ -382,6 +392,7 @@ impl Topic {
         }
         self.now = turn.now;
         self.ledgers.tick(&self.settings, &mut self.errands, turn);
+        self.tick_expiry(turn);
         let indices: Vec<SubscriptionIndex> = self.subscriptions.iter().map(|(index, _)| index).collect();
         for index in indices {
             self.tick_subscription(turn, index);
@@ -407,11 +418,12 @@ impl Topic {
             _ => false,
         };
         let reading = subscription.lane.reads.may_retry(turn.now);
+        let due = subscription.lane.delayed.deadline().is_some_and(|at| at <= turn.now.monotonic_ms);
         if searching {
             self.advance(turn, index);
         }
         self.with_persistence(index, |persistence, cursor, lent| persistence.poll(cursor, lent, turn));
-        if reading {
+        if reading || due {
             self.dispatch(turn, index);
         }
     }

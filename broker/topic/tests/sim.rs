@@ -38,9 +38,12 @@ fn every_promise_holds_for_every_seed() {
         total.crashes += tally.crashes;
         total.unloads += tally.unloads;
         total.seeks += tally.seeks;
+        total.delayed += tally.delayed;
+        total.parts += tally.parts;
     }
     eprintln!("{total:?}");
     let enough = total.acknowledged > 1_000 && total.redelivered > 1_000 && total.crashes > 100 && total.unloads > 100 && total.seeks > 100;
+    let enough = enough && total.delayed > 1_000 && total.parts > 1_000;
     assert!(enough, "a simulation in which nothing happens proves nothing: {total:?}");
 }
 
@@ -63,6 +66,27 @@ fn a_redelivery_count_that_is_not_raised_on_close_is_noticed() {
     let faults = Faults { count_not_raised_on_close: true, ..Faults::default() };
     let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 20).expect("noticed");
     assert!(violation.contains("came with count"), "{violation}");
+}
+
+#[test]
+fn delays_that_are_ignored_are_noticed() {
+    let faults = Faults { delays_ignored: true, ..Faults::default() };
+    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 20).expect("noticed");
+    assert!(violation.contains("early"), "{violation}");
+}
+
+#[test]
+fn parts_of_one_message_at_several_consumers_are_noticed() {
+    let faults = Faults { parts_go_round: true, ..Faults::default() };
+    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 50).expect("noticed");
+    assert!(violation.contains("is a part of what"), "{violation}");
+}
+
+#[test]
+fn batch_bits_that_are_not_written_are_noticed() {
+    let faults = Faults { batch_bits_not_written: true, ..Faults::default() };
+    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 50).expect("noticed");
+    assert!(violation.contains("left, not"), "{violation}");
 }
 
 #[test]

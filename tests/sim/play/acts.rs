@@ -13,9 +13,19 @@ impl Play {
             return self.attach_producer(index);
         }
         for _ in 0..self.rng.usize(1..6) {
-            let messages = if self.rng.bool() { 1 } else { self.rng.u32(2..9) };
             let time = self.owner.now.wall_ms;
-            self.producers[index].produce(messages, time);
+            // Parts of a larger message have one key, but the keys here differ from one publish to the next.
+            let keyed = self.consumers.iter().any(|consumer| consumer.subscription == "keys");
+            match self.rng.u8(..20) {
+                0..2 if !self.undelayed => {
+                    let most = 1 << self.rng.u32(1..15);
+                    let deliver_at = time + self.rng.u64(1..=most);
+                    self.producers[index].produce_delayed(deliver_at, time);
+                }
+                2 if !keyed => self.producers[index].produce_parts(self.rng.i32(1..6), time),
+                0..12 => self.producers[index].produce(1, time),
+                _ => self.producers[index].produce(self.rng.u32(2..9), time),
+            }
         }
         self.send(index)
     }

@@ -26,13 +26,16 @@ impl Play {
                     let peek = wire::payload::peek(&bytes).map_err(|error| format!("{at} is damaged: {error}"))?;
                     let index = self.consumers.iter().position(|consumer| consumer.key == to && consumer.slot.is_some());
                     let to = index.ok_or_else(|| format!("{at} came to a consumer that is not there"))?;
-                    if let Some((producer, sequence)) = self.acknowledged.get(&at)
-                        && (peek.producer_name != format!("p{producer}") || peek.sequence_id != *sequence)
+                    if let Some(sent) = self.acknowledged.get(&at)
+                        && (peek.producer_name != format!("p{}", sent.producer) || peek.sequence_id != sent.sequence)
                     {
                         return Err(format!("{at} holds another message than was acknowledged"));
                     }
                     let slot = wire::payload::sticky_key(&peek).ok().flatten().map(|key| key.slot()).ok_or("an entry without its key")?;
-                    let delivery = Delivery { to, at, messages: peek.messages, redeliveries, left: ack_set.map(|left| *left), slot };
+                    let deliver_at = peek.deliver_at.unwrap_or(0) as u64;
+                    let part = peek.chunk.map(|chunk| (chunk.uuid.to_vec(), chunk.is_last()));
+                    let left = ack_set.map(|left| *left);
+                    let delivery = Delivery { to, at, messages: peek.messages, redeliveries, left, deliver_at, part, slot };
                     self.delivered(&delivery)?;
                 }
                 Effect::Reply { reply, .. } => self.answered(reply)?,
@@ -55,6 +58,12 @@ impl Play {
             return Err(format!("{} came to {index}, whose connection is full", delivery.at));
         }
         let mirror = self.mirrors.get_mut(consumer.subscription).ok_or("a delivery of no subscription")?;
+        let now = self.owner.now.wall_ms;
+        if mirror.is_shared() && delivery.deliver_at > now {
+            return Err(format!("{} came {} ms early", delivery.at, delivery.deliver_at - now));
+        }
+        self.tally.delayed += usize::from(mirror.is_shared() && delivery.deliver_at > 0 && delivery.redeliveries == 0);
+        self.tally.parts += usize::from(mirror.is_shared() && delivery.part.is_some());
         let topic = &self.owner.topic;
         let used = mirror.deliver(delivery, &self.acknowledged, || first(topic))?;
         consumer.permits -= i64::from(used);

@@ -6,7 +6,7 @@ use ledger::Position;
 use topic::stats::SubscriptionStats;
 use topic::{Ack, AckIds};
 
-use super::super::mirror::{Index, Mirror};
+use super::super::mirror::{Index, Mirror, Stored};
 use super::{Consumer, Play};
 
 impl Play {
@@ -40,8 +40,19 @@ impl Play {
                 if mirror.has_keys() {
                     continue;
                 }
-                if takes && subscription.backlog > mirror.held() as u64 {
-                    let more = subscription.backlog - mirror.held() as u64;
+                let here = |other: Index| self.consumers.get(other).is_some_and(|other| other.permits > 0 && other.writable);
+                let limited = self.settings.max_unacked_per_consumer > 0;
+                if !takes || (mirror.is_shared() && mirror.waits_for_parts(|other| here(other) && !limited)) {
+                    continue;
+                }
+                if mirror.is_shared()
+                    && let Some(late) = mirror.overdue(&self.acknowledged, self.owner.now.wall_ms - self.settings.delayed_tick_ms)
+                {
+                    return Err(format!("{late} is more than a tick late and does not come to consumer {index} of {}", subscription.name));
+                }
+                let accounted = mirror.held() as u64 + subscription.delayed;
+                if subscription.backlog > accounted {
+                    let more = subscription.backlog - accounted;
                     return Err(format!("consumer {index} of {} has permits and {more} entries do not come", subscription.name));
                 }
             }
@@ -77,7 +88,8 @@ impl Play {
     /// No key waits whose owner has permits and which nobody else holds.
     fn check_keys_come(&self, mirror: &Mirror, subscription: &SubscriptionStats) -> Result<(), String> {
         let takes = |index: Index| self.takes(index, mirror.unacked(index), subscription.unacked_messages);
-        match mirror.could_come(&self.stored(), self.look_ahead(subscription.consumers.len()), true, takes).first() {
+        match mirror.could_come(&self.stored(), self.owner.now.wall_ms, self.look_ahead(subscription.consumers.len()), true, takes).first()
+        {
             Some((at, owner)) => Err(format!(
                 "{}: {at} does not come to {owner}, who owns its key and has permits; nobody else holds the key",
                 subscription.name
@@ -87,17 +99,21 @@ impl Play {
     }
 
     /// All entries of the topic, with the slots of their keys.
-    fn stored(&self) -> BTreeMap<Position, u16> {
+    fn stored(&self) -> BTreeMap<Position, Stored> {
         self.stored_from(Position::new(0, 0))
     }
 
     /// The same, from a position on.
-    pub(super) fn stored_from(&self, from: Position) -> BTreeMap<Position, u16> {
+    pub(super) fn stored_from(&self, from: Position) -> BTreeMap<Position, Stored> {
         let ledgers = self.owner.topic.stats().ledgers.into_iter().filter(|(id, ..)| *id >= from.ledger.0);
         let positions = ledgers.flat_map(|(id, entries, _)| (0..entries as i64).map(move |entry| Position::new(id, entry)));
         let positions = positions.filter(|at| *at >= from);
-        let slot = |at| Some((at, wire::payload::sticky_key(&wire::payload::peek(self.owner.world.entry(at)?).ok()?).ok()??.slot()));
-        positions.filter_map(slot).collect()
+        let stored = |at| {
+            let peek = wire::payload::peek(self.owner.world.entry(at)?).ok()?;
+            let due = peek.deliver_at.map_or(0, |at| at as u64 + self.settings.delayed_tick_ms);
+            Some((at, Stored { slot: wire::payload::sticky_key(&peek).ok()??.slot(), due }))
+        };
+        positions.filter_map(stored).collect()
     }
 
     pub(super) fn takes(&self, index: Index, unacked: u64, of_all: u64) -> bool {

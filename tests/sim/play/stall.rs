@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use ledger::Position;
 use topic::{Ack, AckIds};
 
-use super::super::mirror::Index;
+use super::super::mirror::{Index, Stored};
 use super::{CASTS, Play, SUBSCRIPTIONS, Script};
 
 /// What came of it.
@@ -35,7 +35,7 @@ struct Watch {
     waiting: BTreeMap<Position, (Index, u64)>,
     undrained: BTreeMap<Position, (Index, u64)>,
     /// Entries that are not acked, with the slots of their keys, and where the next one will be looked for.
-    stored: BTreeMap<Position, u16>,
+    stored: BTreeMap<Position, Stored>,
     next: Position,
 }
 
@@ -160,7 +160,8 @@ impl Play {
             [(false, &mut watch.waiting, &mut stall.longest_ms), (true, &mut watch.undrained, &mut stall.longest_undrained_ms)]
         {
             let takes = |index: Index| self.takes(index, mirror.unacked(index), subscription.unacked_messages);
-            let could: BTreeMap<Position, Index> = mirror.could_come(&watch.stored, most, at_once, takes).into_iter().collect();
+            let could: BTreeMap<Position, Index> =
+                mirror.could_come(&watch.stored, self.owner.now.wall_ms, most, at_once, takes).into_iter().collect();
             since.retain(|at, (owner, _)| could.get(at) == Some(owner));
             for (at, owner) in could {
                 let (_, begun) = since.entry(at).or_insert((owner, now));

@@ -33,10 +33,13 @@ settings! {
         out_buffer_high: ByteSize = "connectionOutBufferBytes", bytes(16 << 10, 1 << 30), default ByteSize::mib(1);
         /// A connection whose peer took nothing at all for this long while bytes were waiting is closed.
         write_stall_timeout: Duration = "connectionWriteStallTimeoutSeconds", seconds(1, 86_400), default Duration::from_secs(60);
+        /// Producers and consumers of one connection at most; further ones are refused. Each costs about a kilobyte.
+        max_clients_per_connection: NonZeroU32 = "maxProducersAndConsumersPerConnection", Number(NonZeroU32::MIN, NonZeroU32::MAX),
+            default const { NonZeroU32::new(100_000).unwrap() };
         /// Lookups and partition questions in flight at most; further ones are answered with TooManyRequests.
         max_lookups: NonZeroU32 = "maxConcurrentLookupRequest", Number(NonZeroU32::MIN, NonZeroU32::MAX),
             default const { NonZeroU32::new(50_000).unwrap() };
-        /// Topics being loaded at the same time at most; further ones wait.
+        /// Topics being loaded at the same time at most; further ones wait. Never more than controlThreads minus one.
         max_topic_loads: NonZeroU32 = "maxConcurrentTopicLoadRequest", Number(NonZeroU32::MIN, NonZeroU32::MAX),
             default const { NonZeroU32::new(5_000).unwrap() };
     }

@@ -19,13 +19,30 @@ pub enum Verdict {
     Ignored,
 }
 
+/// Settings with a place of their own that nothing acts on yet.
+const NOT_YET: &[&str] = &[
+    "brokerServicePortTls",
+    "webServicePortTls",
+    "logMaxBlockBytes",
+    "managedLedgerInactiveLedgerRolloverTimeSeconds",
+    "managedLedgerMaxUnackedRangesToPersistInMetadataStore",
+    "managedLedgerPersistIndividualAckAsLongArray",
+    "managedLedgerCursorRolloverTimeInSeconds",
+    "managedLedgerDeleteMaxConcurrentRequests",
+    "managedLedgerMaxReadsInFlightSizeInMB",
+    "autoSkipNonRecoverableData",
+    "dispatcherMinReadBatchSize",
+    "statsUpdateFrequencyInSecs",
+    "statsUpdateInitialDelayInSecs",
+];
+
 static ACTED_ON: LazyLock<BTreeSet<&'static str>> =
     LazyLock::new(|| Config::sections().into_iter().flat_map(|(_, settings)| settings.into_iter().map(|s| s.key)).collect());
 
 /// What happens to `key`; none when it is unknown.
 pub fn verdict(key: &str) -> Option<Verdict> {
     if ACTED_ON.contains(key) {
-        return Some(if super::network::NOT_YET.contains(&key) { Verdict::NotYet } else { Verdict::Honoured });
+        return Some(if NOT_YET.contains(&key) { Verdict::NotYet } else { Verdict::Honoured });
     }
     if let Some(later) = later::find(key) {
         return Some(match later.plan {

@@ -20,7 +20,8 @@ settings! {
         publish_buffer: ByteSize = "maxMessagePublishBufferSizeInMB", MemoryPart, default share(0), told "25 % of memoryBudgetMb", pulsar "half of the direct memory";
         /// Entries kept for consumers, so that they need not be read from the disk; 0 keeps none.
         cache: ByteSize = "managedLedgerCacheSizeMB", mebibytes(0), default share(1), told "40 % of memoryBudgetMb", pulsar "20 % of the direct memory";
-        /// Bytes on their way to consumers and other peers, all connections together.
+        /// Bytes on their way to consumers and other peers, all connections together, divided between the event loops. When it is spent,
+        /// connections whose peers read slowly get less each.
         out_buffers: ByteSize = "outBufferMemoryMb", MemoryPart, default share(2), told "15 % of memoryBudgetMb";
         /// Reads from the disk on their way to consumers.
         reads_in_flight: ByteSize = "managedLedgerMaxReadsInFlightSizeInMB", MemoryPart, default share(3), told "10 % of memoryBudgetMb", pulsar "0, without limit";

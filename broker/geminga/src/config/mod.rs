@@ -20,6 +20,7 @@ pub mod secrets;
 pub mod show;
 pub mod sources;
 pub mod storage;
+pub mod timing;
 pub mod topics;
 pub mod upkeep;
 
@@ -36,6 +37,7 @@ pub use network::Network;
 pub use problem::{ConfigError, Problem};
 pub use sources::{Origin, Sources};
 pub use storage::{Ledgers, Storage};
+pub use timing::{Patterns, Timing};
 pub use topics::{Dispatch, Topics};
 pub use upkeep::Upkeep;
 
@@ -55,6 +57,10 @@ pub struct Config {
     pub topics: Topics,
     /// How fast and how far messages run ahead of acknowledgements.
     pub dispatch: Dispatch,
+    /// Delays and expiry.
+    pub timing: Timing,
+    /// Topic patterns.
+    pub patterns: Patterns,
     /// The data directory and the log.
     pub storage: Storage,
     /// Ledgers and cursors.
@@ -68,7 +74,7 @@ pub struct Config {
 /// Says of each section in turn what is the same for all of them.
 macro_rules! each_section {
     ($callback:ident) => {
-        $callback!(network: Network, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, storage: Storage, ledgers: Ledgers, memory: Memory, upkeep: Upkeep)
+        $callback!(network: Network, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, timing: Timing, patterns: Patterns, storage: Storage, ledgers: Ledgers, memory: Memory, upkeep: Upkeep)
     };
 }
 

@@ -33,15 +33,12 @@ settings! {
         internal_listener: Option<String> = "internalListenerName", OptionalName, default None;
         /// Name of the cluster this broker forms; it is part of metrics and of replicated names, and cannot be changed later.
         cluster_name: String = "clusterName", Name, default "standalone".to_owned();
-        /// Namespaces created at the first start, beside public/default.
+        /// Namespaces, as tenant/namespace, that are created at the start if they are missing, beside public/default; their tenants too.
         bootstrap_namespaces: Vec<String> = "bootstrapNamespaces", List, default Vec::new();
         /// Whether tenants `public` and `pulsar` and the namespace public/default are created at the first start.
         create_default_tenants: bool = "createDefaultTenants", Flag, default true;
     }
 }
-
-/// Keys of this section that are not acted on yet, since there is no TLS.
-pub(super) const NOT_YET: &[&str] = &["brokerServicePortTls", "webServicePortTls"];
 
 impl Network {
     /// Fills in what depends on the machine and on whether there is a file; returns what to tell about it.

@@ -56,10 +56,6 @@ settings! {
         max_unacked_per_consumer: Option<NonZeroU32> = "maxUnackedMessagesPerConsumer", LimitOrOff, default NonZeroU32::new(50_000);
         /// Unacked messages of one subscription at most.
         max_unacked_per_subscription: Option<NonZeroU32> = "maxUnackedMessagesPerSubscription", LimitOrOff, default NonZeroU32::new(200_000);
-        /// Unacked messages of all subscriptions at most; beyond it those that hold the most get nothing more.
-        max_unacked: Option<NonZeroU32> = "maxUnackedMessagesPerBroker", LimitOrOff, default None;
-        /// The share of that which a subscription may still hold while the broker is over the limit.
-        blocked_share: f64 = "maxUnackedMessagesPerSubscriptionOnBrokerBlocked", Number(0.0, 1.0), default 0.16;
         /// Entries that one read of a subscription asks for at most. Larger reads cost memory, smaller ones turns.
         max_read_entries: NonZeroU32 = "dispatcherMaxReadBatchSize", Number(NonZeroU32::MIN, MAX_BATCH), default const { NonZeroU32::new(1_000).unwrap() },
             pulsar "100; 500 in 5.0";
@@ -75,7 +71,7 @@ settings! {
         max_look_ahead_per_consumer: u32 = "keySharedLookAheadMsgInReplayThresholdPerConsumer", Number(0, u32::MAX), default 2_000;
         /// The same for all consumers of a subscription together; the lower of the two counts. 0 is no limit.
         max_look_ahead_per_subscription: u32 = "keySharedLookAheadMsgInReplayThresholdPerSubscription", Number(0, u32::MAX), default 20_000;
-        /// Whether permits are counted in messages before a batch is sent, instead of letting the last batch run over.
+        /// Whether reads are sized by permits and the messages per entry of late. They always are: the key is accepted either way.
         precise_flow: bool = "preciseDispatcherFlowControl", Flag, default false;
     }
 }

@@ -190,6 +190,10 @@ impl LedgerStore for SharedLog {
         let options = &self.shared.options;
         Capabilities { max_entry_bytes: options.max_entry_bytes, max_block_bytes: options.max_block_bytes }
     }
+
+    fn counters(&self) -> Option<LogCounters> {
+        Some(self.shared.count())
+    }
 }
 
 impl Drop for SharedLog {

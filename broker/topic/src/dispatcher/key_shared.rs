@@ -79,8 +79,12 @@ impl KeyShared {
 
     pub(super) fn dispatch(&mut self, lane: &mut Lane, lent: &mut Lent<'_>, turn: &mut Turn<'_>) -> Step {
         let mut budget = Budget::new(lent);
+        lane.delayed.advance(turn.now);
         self.pending.again_mut().is_stirred();
         if self.pending.again().len() > 0 && self.send_waiting(&mut budget, lane, lent, turn) == Step::More {
+            return Step::More;
+        }
+        if lane.delayed.len() > 0 && self.send_due(&mut budget, lane, lent, turn) == Step::More {
             return Step::More;
         }
         self.send_new(&mut budget, lane, lent, turn)
@@ -115,13 +119,64 @@ impl KeyShared {
         Step::Idle
     }
 
+    /// Sends what is due to whoever owns its key now, or has it wait like anything else of that key.
+    fn send_due(&mut self, budget: &mut Budget, lane: &mut Lane, lent: &mut Lent<'_>, turn: &mut Turn<'_>) -> Step {
+        while !held::is_over_limit(&self.pending, lent) && self.anyone_takes(lane, lent) {
+            let Some(at) = lane.delayed.first_due(lent.settings.max_read_entries) else { return Step::Idle };
+            if budget.is_spent() {
+                return Step::More;
+            }
+            if lane.cursor.is_acked(at) {
+                lane.delayed.done(at);
+                continue;
+            }
+            let Some(entry) = lane.entry(at, lent, turn) else {
+                lane.read_due(at, lent, turn);
+                return Step::Idle;
+            };
+            let (slot, messages) = (entry.meta.key_slot, lane.remaining(at, entry.meta.messages));
+            match self.receiver(slot, lane, lent) {
+                Some(to) => {
+                    lane.delayed.done(at);
+                    self.pending.delivered_late_by_key(at, slot, to, entry.meta.messages, messages);
+                    self.send(to, Parcel { at, messages, redeliveries: 0, bytes: entry.bytes }, budget, lane, lent, turn);
+                }
+                None if self.is_full(lent.settings) => {
+                    lane.reads.put_back(entry);
+                    return Step::Idle;
+                }
+                None => {
+                    lane.delayed.done(at);
+                    self.pending.parked_late(at, slot, entry.meta.messages, messages);
+                    budget.spend(0);
+                }
+            }
+        }
+        Step::Idle
+    }
+
+    /// The owner of a slot, if it takes what was never sent and nothing older of the key is in the way.
+    fn receiver(&self, slot: u16, lane: &Lane, lent: &Lent<'_>) -> Option<ConsumerIndex> {
+        let owner = self.pending.again().owner(slot).filter(|owner| takes(lane, *owner, lent))?;
+        self.pending.again().lets_pass(slot, owner, lent.faults).then_some(owner)
+    }
+
+    /// Whether no more may wait; then dispatch goes on when fewer do.
+    fn is_full(&mut self, settings: &TopicSettings) -> bool {
+        let full = self.pending.again().len() >= self.most_waiting(settings);
+        if full {
+            self.pending.again_mut().set_full();
+        }
+        full
+    }
+
     /// Reads on. What its owner cannot take yet waits, so that others get theirs.
     fn send_new(&mut self, budget: &mut Budget, lane: &mut Lane, lent: &mut Lent<'_>, turn: &mut Turn<'_>) -> Step {
         loop {
             if held::is_over_limit(&self.pending, lent) || !self.anyone_takes(lane, lent) {
                 return Step::Idle;
             }
-            let Some(at) = lane.next_new(lent) else { return Step::Idle };
+            let Some(at) = lane.next_new(lent).filter(|_| !lane.delayed.is_full()) else { return Step::Idle };
             if budget.is_spent() {
                 return Step::More;
             }
@@ -129,20 +184,21 @@ impl KeyShared {
                 lane.read_new(at, self.permits(lane, lent), lent, turn);
                 return Step::Idle;
             };
-            let slot = entry.meta.key_slot;
-            let to = self.pending.again().owner(slot).filter(|owner| takes(lane, *owner, lent));
-            let to = to.filter(|owner| self.pending.again().lets_pass(slot, *owner, lent.faults));
-            let messages = lane.remaining(at, entry.meta.messages);
-            match to {
+            if lane.put_off(&entry, lent, turn) {
+                lane.cursor.read_from(at.following());
+                budget.spend(0);
+                continue;
+            }
+            let (slot, messages) = (entry.meta.key_slot, lane.remaining(at, entry.meta.messages));
+            match self.receiver(slot, lane, lent) {
                 Some(to) => {
                     lane.cursor.read_from(at.following());
                     self.pending.delivered_by_key(at, slot, to, entry.meta.messages, messages);
                     self.taker = to;
                     self.send(to, Parcel { at, messages, redeliveries: 0, bytes: entry.bytes }, budget, lane, lent, turn);
                 }
-                None if self.pending.again().len() >= self.most_waiting(lent.settings) => {
+                None if self.is_full(lent.settings) => {
                     lane.reads.put_back(entry);
-                    self.pending.again_mut().set_full();
                     return Step::Idle;
                 }
                 None => {

@@ -8,7 +8,9 @@ mod sim;
 
 mod client;
 mod cursors;
+mod delayed;
 mod exclusive;
+mod expiry;
 mod key_shared;
 mod ledgers;
 mod producers;

@@ -1,0 +1,106 @@
+//! Messages that nobody acked in time: durable subscriptions leave them behind.
+//!
+//! The newest entry that is too old is searched for once per topic, from the slowest subscription on, and then all of them move.
+
+use crate::errand::{Errand, SubscriptionIndex};
+use crate::seek::TimeSearch;
+use crate::subscription::Subscription;
+use crate::{Topic, Turn};
+use ledger::Position;
+
+/// When expired messages are looked for.
+#[derive(Debug, Default)]
+pub(crate) struct Expiry {
+    check_at: u64,
+    search: Option<Box<TimeSearch>>,
+}
+
+impl Expiry {
+    /// A first look is taken soon after the topic was loaded.
+    pub(crate) fn new(now_ms: u64) -> Expiry {
+        Expiry { check_at: now_ms, search: None }
+    }
+
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        match &self.search {
+            Some(search) => search.retry_at(),
+            None => Some(self.check_at),
+        }
+    }
+
+    pub(crate) fn search(&mut self) -> Option<&mut TimeSearch> {
+        self.search.as_deref_mut()
+    }
+}
+
+impl Topic {
+    /// When expired messages are to be looked for.
+    pub(crate) fn expiry_deadline(&self) -> Option<u64> {
+        let may_expire = self.settings.message_ttl_ms > 0 && self.ledgers.chain.totals().0 > 0;
+        self.expiry.deadline().filter(|_| may_expire)
+    }
+
+    /// Looks for expired messages if it is time to.
+    pub(crate) fn tick_expiry(&mut self, turn: &mut Turn<'_>) {
+        let ttl = self.settings.message_ttl_ms;
+        if ttl == 0 {
+            self.expiry.search = None;
+            return;
+        }
+        match &mut self.expiry.search {
+            None if self.expiry.check_at <= turn.now.monotonic_ms => {
+                self.expiry.check_at = turn.now.monotonic_ms + self.settings.expiry_check_ms.max(1_000);
+                let may_expire = self.subscriptions.iter().filter(|(_, subscription)| subscription.expires());
+                let behind = may_expire.filter(|(_, subscription)| subscription.lane.cursor.backlog(&self.ledgers.chain) > 0);
+                if let Some(slowest) = behind.map(|(_, subscription)| subscription.lane.cursor.mark_delete()).min() {
+                    let time = turn.now.wall_ms.saturating_sub(ttl);
+                    self.expiry.search = Some(Box::new(TimeSearch::after(slowest, time, &self.ledgers.chain)));
+                }
+            }
+            None => return,
+            Some(search) => {
+                search.may_retry(turn.now);
+            }
+        }
+        self.search_expired(turn);
+    }
+
+    /// Goes on with the search for the first message that is young enough.
+    pub(crate) fn search_expired(&mut self, turn: &mut Turn<'_>) {
+        let Some(mut search) = self.expiry.search.take() else { return };
+        let (_, mut lent) = self.lend();
+        match search.poll(Errand::ExpiryProbe, &mut lent, turn) {
+            Some(young) => self.expire_before(turn, young),
+            None => self.expiry.search = Some(search),
+        }
+    }
+
+    fn expire_before(&mut self, turn: &mut Turn<'_>, young: Position) {
+        let upto = self.ledgers.chain.previous(young);
+        let indices: Vec<SubscriptionIndex> = self.subscriptions.iter().map(|(index, _)| index).collect();
+        for index in indices {
+            let (subscriptions, mut lent) = self.lend();
+            let Some(subscription) = subscriptions.get_mut(index).filter(|subscription| subscription.expires()) else { continue };
+            let Subscription { lane, dispatcher, persistence, .. } = subscription;
+            let before = lane.cursor.backlog(lent.ledger);
+            if !lane.cursor.ack_cumulative(upto, lent.ledger) {
+                continue;
+            }
+            lane.messages_expired += before.saturating_sub(lane.cursor.backlog(lent.ledger));
+            dispatcher.trimmed(lane);
+            if let Some(persistence) = persistence {
+                persistence.poll(&lane.cursor, &mut lent, turn);
+            }
+            self.ledgers.want_trim();
+            self.dispatch(turn, index);
+        }
+        self.trim(turn);
+    }
+}
+
+impl Subscription {
+    /// Whether messages expire for it: not for one that goes with its consumers, nor for the broker's own.
+    fn expires(&self) -> bool {
+        self.durable && self.is_open() && !self.name.starts_with("__") && self.name != "pulsar.dedup"
+    }
+}

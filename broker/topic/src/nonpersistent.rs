@@ -1,0 +1,411 @@
+//! A topic that stores nothing: what is published goes to the consumers that take it now, and is gone.
+//!
+//! There are no positions, so every id is 0:0, nothing waits for acks, and there is nothing to seek in. A subscription is there
+//! as long as it has consumers, the topic as long as it has a producer or a subscription.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use ledger::{EntryId, EntryMeta, LedgerId, Position};
+use slab::Slab;
+use wire::{ServerError, TopicName};
+
+use crate::consumer::Consumer;
+use crate::event::{Ack, AttachConsumer, AttachProducer, Publish};
+use crate::peek::entry_meta;
+use crate::producers::Producers;
+use crate::stats::{SubscriptionStats, TopicStats};
+use crate::{ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, Reply, SubscriptionKind, TopicSettings, Turn};
+
+/// The id of every message.
+const NOWHERE: Position = Position { ledger: LedgerId(0), entry: EntryId(0) };
+
+/// One topic. Every call may add effects to the turn; none waits.
+#[derive(Debug)]
+pub struct NonPersistentTopic {
+    name: TopicName,
+    settings: TopicSettings,
+    producers: Producers,
+    subscriptions: Slab<Subscription>,
+    by_name: HashMap<String, usize>,
+    seats: Slab<Seat>,
+    by_key: HashMap<ConsumerKey, ConsumerSlot>,
+    closing: bool,
+    messages_in: u64,
+    bytes_in: u64,
+    entries_in: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seat {
+    key: ConsumerKey,
+    subscription: usize,
+    consumer: usize,
+}
+
+#[derive(Debug)]
+struct Subscription {
+    name: String,
+    kind: SubscriptionKind,
+    consumers: Slab<Consumer>,
+    /// By priority, then by when they came.
+    order: Vec<(i32, usize)>,
+    /// Where the next turn begins.
+    next: usize,
+    messages_out: u64,
+    bytes_out: u64,
+    messages_dropped: u64,
+}
+
+impl NonPersistentTopic {
+    /// A topic without producers and consumers.
+    #[must_use]
+    pub fn new(name: TopicName, settings: TopicSettings) -> NonPersistentTopic {
+        NonPersistentTopic {
+            name,
+            settings,
+            producers: Producers::default(),
+            subscriptions: Slab::new(),
+            by_name: HashMap::new(),
+            seats: Slab::new(),
+            by_key: HashMap::new(),
+            closing: false,
+            messages_in: 0,
+            bytes_in: 0,
+            entries_in: 0,
+        }
+    }
+
+    /// Its full name.
+    pub fn name(&self) -> &TopicName {
+        &self.name
+    }
+
+    /// Producers attached.
+    pub fn producers(&self) -> usize {
+        self.producers.len()
+    }
+
+    /// Consumers attached.
+    pub fn consumers(&self) -> usize {
+        self.seats.len()
+    }
+
+    /// Whether nobody has a use for it any more.
+    pub fn is_deserted(&self) -> bool {
+        self.producers.len() == 0 && self.subscriptions.is_empty()
+    }
+
+    /// Answers with `ProducerReady` or `Error` (ProducerBusy, ServiceNotReady while unloading).
+    pub fn attach_producer(&mut self, turn: &mut Turn<'_>, attach: AttachProducer) {
+        let (producer, request) = (attach.key, attach.request);
+        if self.closing {
+            return refuse(turn, producer.connection, request, ServerError::ServiceNotReady, "the topic is being unloaded");
+        }
+        let attached = self.producers.attached(producer).map(|(slot, name)| (slot, name.to_owned()));
+        let outcome = match attached {
+            Some(known) => Ok(known),
+            None => self.producers.attach(attach, &self.settings.producer_name_prefix, turn.now),
+        };
+        match outcome {
+            Ok((slot, name)) => {
+                let reply = Reply::ProducerReady { request, producer, slot, name, last_sequence: -1 };
+                turn.out.push(Effect::Reply { to: producer.connection, reply });
+            }
+            Err(taken) => refuse(turn, producer.connection, request, ServerError::ProducerBusy, &taken.to_string()),
+        }
+    }
+
+    /// The producer is gone; nothing of it is under way.
+    pub fn detach_producer(&mut self, turn: &mut Turn<'_>, key: ProducerKey, request: Option<u64>) {
+        self.producers.detach(key, None);
+        success(turn, key.connection, request);
+    }
+
+    /// Answered at once; then it goes to whoever takes it.
+    pub fn publish(&mut self, turn: &mut Turn<'_>, publish: Publish) {
+        let Publish { key, slot, sequence, highest_sequence, bytes } = publish;
+        let held = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        let limit = self.settings.max_entry_bytes;
+        let Some(producer) = self.producers.on_road(key, slot).filter(|_| !self.closing) else {
+            return turn.out.push(Effect::Forgotten { to: key, bytes: held });
+        };
+        if limit > 0 && bytes.len() > limit {
+            let message = format!("an entry of {} bytes is over the limit of {limit} bytes", bytes.len());
+            return turn.out.push(Effect::Refused { to: key, sequence, error: ServerError::NotAllowedError, message, bytes: held });
+        }
+        let meta = entry_meta(&bytes);
+        producer.published(meta.messages, bytes.len());
+        self.producers.answered(slot);
+        self.messages_in += u64::from(meta.messages);
+        self.bytes_in += bytes.len() as u64;
+        self.entries_in += 1;
+        turn.out.push(Effect::Receipt { to: key, sequence, highest_sequence, at: Some(NOWHERE), bytes: held });
+        for (_, subscription) in &mut self.subscriptions {
+            subscription.pass_on(&bytes, meta, turn);
+        }
+    }
+
+    /// Answers with `ConsumerReady` or `Error` (ConsumerBusy, ServiceNotReady while unloading).
+    pub fn attach_consumer(&mut self, turn: &mut Turn<'_>, attach: AttachConsumer) {
+        let (key, request) = (attach.key, attach.request);
+        if self.closing {
+            return refuse(turn, key.connection, request, ServerError::ServiceNotReady, "the topic is being unloaded");
+        }
+        if let Some(slot) = self.by_key.get(&key).copied() {
+            return turn.out.push(Effect::Reply { to: key.connection, reply: Reply::ConsumerReady { request, consumer: key, slot } });
+        }
+        let index = match self.by_name.get(&attach.subscription).copied() {
+            Some(index) => index,
+            None => {
+                let index = self.subscriptions.insert(Subscription::new(attach.subscription.clone(), attach.kind));
+                self.by_name.insert(attach.subscription.clone(), index);
+                index
+            }
+        };
+        let Some(subscription) = self.subscriptions.get_mut(index) else { return };
+        if let Some(reason) = subscription.refuses(attach.kind) {
+            return refuse(turn, key.connection, request, ServerError::ConsumerBusy, &reason);
+        }
+        let consumer = subscription.join(Consumer::new(attach, turn.now));
+        let slot = self.seats.insert(Seat { key, subscription: index, consumer });
+        let slot = ConsumerSlot(u32::try_from(slot).unwrap_or(u32::MAX));
+        self.by_key.insert(key, slot);
+        turn.out.push(Effect::Reply { to: key.connection, reply: Reply::ConsumerReady { request, consumer: key, slot } });
+    }
+
+    /// The consumer is gone, and with the last one its subscription.
+    pub fn detach_consumer(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, request: Option<u64>) {
+        if let Some(seat) = self.leave_seat(key)
+            && let Some(subscription) = self.subscriptions.get_mut(seat.subscription)
+        {
+            subscription.leave(seat.consumer);
+            if subscription.consumers.is_empty() {
+                self.remove(seat.subscription);
+            }
+        }
+        success(turn, key.connection, request);
+    }
+
+    /// Removes a subscription. Other consumers are a reason to refuse, or are closed by `force`.
+    pub fn unsubscribe(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, request: u64, force: bool) {
+        let Some(seat) = self.seat_of(key) else {
+            return refuse(turn, key.connection, request, ServerError::MetadataError, "the consumer is not attached");
+        };
+        let others: Vec<ConsumerKey> = match self.subscriptions.get(seat.subscription) {
+            Some(subscription) => subscription.consumers.iter().map(|(_, consumer)| consumer.key).filter(|other| *other != key).collect(),
+            None => Vec::new(),
+        };
+        if !others.is_empty() && !force {
+            let message = "other consumers are attached to the subscription";
+            return refuse(turn, key.connection, request, ServerError::MetadataError, message);
+        }
+        for consumer in others {
+            self.leave_seat(consumer);
+            turn.out.push(Effect::Reply { to: consumer.connection, reply: Reply::CloseConsumer { consumer } });
+        }
+        self.leave_seat(key);
+        self.remove(seat.subscription);
+        success(turn, key.connection, Some(request));
+    }
+
+    /// `permits` more messages may be sent to the consumer.
+    pub fn flow(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, slot: ConsumerSlot, permits: u32) {
+        if let Some(consumer) = self.consumer(key, slot) {
+            consumer.flow(permits, turn.now);
+        }
+    }
+
+    /// The consumer's connection takes no more for now, or takes again.
+    pub fn set_writable(&mut self, key: ConsumerKey, slot: ConsumerSlot, writable: bool) {
+        if let Some(consumer) = self.consumer(key, slot) {
+            consumer.writable = writable;
+        }
+    }
+
+    /// Acks change nothing; whoever wants an answer gets one.
+    pub fn ack(&mut self, turn: &mut Turn<'_>, ack: &Ack) {
+        if let Some(request) = ack.request {
+            let reply = Reply::AckDone { request, consumer: ack.key, error: None };
+            turn.out.push(Effect::Reply { to: ack.key.connection, reply });
+        }
+    }
+
+    /// There is nothing to go back to.
+    pub fn seek(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, request: u64) {
+        let message = "a non-persistent topic keeps no messages to seek in";
+        refuse(turn, key.connection, request, ServerError::NotAllowedError, message);
+    }
+
+    /// Answers with `LastMessageId`: there is none.
+    pub fn last_message_id(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, request: u64) {
+        let partition = self.name.partition_index().and_then(|index| i32::try_from(index).ok()).unwrap_or(-1);
+        let (at, mark_delete) = (Position::EARLIEST, Position::EARLIEST);
+        let reply = Reply::LastMessageId { request, at, partition, batch_index: -1, mark_delete };
+        turn.out.push(Effect::Reply { to: key.connection, reply });
+    }
+
+    /// Answers with `ConsumerStats` or `Error` (ConsumerNotFound).
+    pub fn consumer_stats(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, request: u64) {
+        let found = self.seat_of(key).and_then(|seat| {
+            let subscription = self.subscriptions.get(seat.subscription)?;
+            subscription.consumers.get(seat.consumer).map(|consumer| consumer.stats(subscription.kind.name(), 0, 0))
+        });
+        match found {
+            Some(stats) => {
+                let reply = Reply::ConsumerStats { request, stats: Box::new(stats) };
+                turn.out.push(Effect::Reply { to: key.connection, reply });
+            }
+            None => refuse(turn, key.connection, request, ServerError::ConsumerNotFound, "the consumer is not attached"),
+        }
+    }
+
+    /// Closes producers and consumers and takes no more.
+    pub fn unload(&mut self, turn: &mut Turn<'_>) {
+        self.closing = true;
+        for producer in self.producers.take_attached() {
+            turn.out.push(Effect::Reply { to: producer.connection, reply: Reply::CloseProducer { producer } });
+        }
+        for Seat { key: consumer, .. } in self.seats.drain() {
+            turn.out.push(Effect::Reply { to: consumer.connection, reply: Reply::CloseConsumer { consumer } });
+        }
+        self.by_key.clear();
+        self.by_name.clear();
+        self.subscriptions.clear();
+    }
+
+    /// Whether it can be dropped.
+    pub fn unloaded(&self) -> bool {
+        self.closing
+    }
+
+    /// Copies the counters.
+    pub fn stats(&self) -> TopicStats {
+        let subscriptions: Vec<SubscriptionStats> = self.subscriptions.iter().map(|(_, subscription)| subscription.stats()).collect();
+        TopicStats {
+            messages_in: self.messages_in,
+            bytes_in: self.bytes_in,
+            entries_in: self.entries_in,
+            messages_out: subscriptions.iter().map(|subscription| subscription.messages_out).sum(),
+            bytes_out: subscriptions.iter().map(|subscription| subscription.bytes_out).sum(),
+            last_confirmed: Position::EARLIEST.to_string(),
+            producers: self.producers.stats(),
+            subscriptions,
+            ..TopicStats::default()
+        }
+    }
+
+    fn seat_of(&self, key: ConsumerKey) -> Option<Seat> {
+        self.seats.get(self.by_key.get(&key)?.0 as usize).copied()
+    }
+
+    fn leave_seat(&mut self, key: ConsumerKey) -> Option<Seat> {
+        let slot = self.by_key.remove(&key)?;
+        self.seats.try_remove(slot.0 as usize)
+    }
+
+    fn consumer(&mut self, key: ConsumerKey, slot: ConsumerSlot) -> Option<&mut Consumer> {
+        let seat = self.seats.get(slot.0 as usize).copied().filter(|seat| seat.key == key)?;
+        self.subscriptions.get_mut(seat.subscription)?.consumers.get_mut(seat.consumer)
+    }
+
+    fn remove(&mut self, index: usize) {
+        if let Some(subscription) = self.subscriptions.try_remove(index) {
+            self.by_name.remove(&subscription.name);
+        }
+    }
+}
+
+impl Subscription {
+    fn new(name: String, kind: SubscriptionKind) -> Subscription {
+        Subscription { name, kind, consumers: Slab::new(), order: Vec::new(), next: 0, messages_out: 0, bytes_out: 0, messages_dropped: 0 }
+    }
+
+    fn refuses(&self, kind: SubscriptionKind) -> Option<String> {
+        if self.consumers.is_empty() {
+            None
+        } else if self.kind != kind {
+            Some(format!("subscription '{}' is in use as {}", self.name, self.kind.name()))
+        } else if kind == SubscriptionKind::Exclusive {
+            Some(format!("the Exclusive subscription '{}' has a consumer", self.name))
+        } else {
+            None
+        }
+    }
+
+    fn join(&mut self, consumer: Consumer) -> usize {
+        let priority = consumer.priority;
+        let index = self.consumers.insert(consumer);
+        let place = self.order.partition_point(|(other, _)| *other <= priority);
+        self.order.insert(place, (priority, index));
+        index
+    }
+
+    fn leave(&mut self, consumer: usize) {
+        self.order.retain(|(_, other)| *other != consumer);
+        self.consumers.try_remove(consumer);
+    }
+
+    /// Gives an entry to a consumer that takes it now, or drops it.
+    fn pass_on(&mut self, bytes: &Bytes, meta: EntryMeta, turn: &mut Turn<'_>) {
+        let Some(consumer) = self.pick(bytes).and_then(|index| self.consumers.get_mut(index)) else {
+            self.messages_dropped += u64::from(meta.messages);
+            return;
+        };
+        consumer.permits -= i64::from(meta.messages);
+        consumer.sent(meta.messages, bytes.len(), false);
+        self.messages_out += u64::from(meta.messages);
+        self.bytes_out += bytes.len() as u64;
+        let (to, epoch) = (consumer.key, consumer.epoch);
+        turn.out.push(Effect::Deliver { to, at: NOWHERE, redeliveries: 0, ack_set: None, epoch, bytes: bytes.clone() });
+    }
+
+    /// The consumer of the next entry, if it takes it: one that is out of permits does not hold others back, where another may have it.
+    fn pick(&mut self, bytes: &Bytes) -> Option<usize> {
+        let takes = |place: usize| {
+            let (_, index) = *self.order.get(place)?;
+            self.consumers.get(index).is_some_and(|consumer| consumer.takes(0)).then_some(index)
+        };
+        match self.kind {
+            SubscriptionKind::Exclusive | SubscriptionKind::Failover => takes(0),
+            SubscriptionKind::Shared => {
+                let first = (0..self.order.len()).find(|place| takes(*place).is_some())?;
+                let priority = self.order.get(first)?.0;
+                let end = self.order.partition_point(|(other, _)| *other <= priority);
+                let from = if (first..end).contains(&self.next) { self.next } else { first };
+                let place = (from..end).chain(first..from).find(|place| takes(*place).is_some())?;
+                self.next = place + 1;
+                takes(place)
+            }
+            SubscriptionKind::KeyShared => {
+                let key = wire::payload::peek(bytes).map(|peek| peek.ordering_key.or(peek.partition_key).unwrap_or_default().to_vec());
+                let hash = key.unwrap_or_default().iter().fold(5_381_usize, |hash, byte| hash.wrapping_mul(33) ^ usize::from(*byte));
+                takes(hash % self.order.len().max(1))
+            }
+        }
+    }
+
+    fn stats(&self) -> SubscriptionStats {
+        SubscriptionStats {
+            name: self.name.clone(),
+            kind: self.kind.name(),
+            messages_out: self.messages_out,
+            bytes_out: self.bytes_out,
+            messages_dropped: self.messages_dropped,
+            mark_delete: Position::EARLIEST.to_string(),
+            read_position: Position::EARLIEST.to_string(),
+            consumers: self.consumers.iter().map(|(_, consumer)| consumer.stats(self.kind.name(), 0, 0)).collect(),
+            ..SubscriptionStats::default()
+        }
+    }
+}
+
+fn success(turn: &mut Turn<'_>, to: ConnectionKey, request: Option<u64>) {
+    if let Some(request) = request {
+        turn.out.push(Effect::Reply { to, reply: Reply::Success { request } });
+    }
+}
+
+fn refuse(turn: &mut Turn<'_>, to: ConnectionKey, request: u64, error: ServerError, message: &str) {
+    turn.out.push(Effect::Reply { to, reply: Reply::Error { request, error, message: message.to_owned() } });
+}

@@ -1,0 +1,120 @@
+//! Topics that store nothing: whoever is there gets the message, and then it is gone.
+
+use std::time::Duration;
+
+use client::{Client, ConsumerOptions, MessageId, Options};
+use geminga_tests::harness::{Broker, Setup, eventually, soon};
+use wire::proto::{CommandGetTopicsOfNamespace, TopicsMode};
+use wire::{Command, ServerError, proto};
+
+use crate::talk::{Wire, by_hand, consume, next, numbers, plain, produce, publish, texts};
+
+const TOPIC: &str = "non-persistent://public/default/n";
+
+#[tokio::test]
+async fn connected_consumers_get_everything_and_every_id_is_the_same() {
+    let broker = Broker::start();
+    let client = plain(&broker).await;
+    let producer = produce(&client, TOPIC).await;
+    let exclusive = consume(&client, TOPIC, ConsumerOptions::new("exclusive")).await;
+    let shared = [
+        consume(&client, TOPIC, ConsumerOptions::shared("shared")).await,
+        consume(&client, TOPIC, ConsumerOptions::shared("shared")).await,
+    ];
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let ids = publish(&producer, numbers(0..100)).await;
+    assert!(ids.iter().all(|id| (id.ledger, id.entry) == (0, 0)), "{ids:?}");
+    for n in 0..100 {
+        let message = next(&exclusive).await;
+        assert_eq!(message.payload, n.to_string());
+        assert_eq!((message.id.ledger, message.id.entry), (0, 0));
+        exclusive.ack(&message);
+    }
+    eventually("the other half", || async { shared[0].waiting() + shared[1].waiting() == 100 }).await;
+    assert!((30..=70).contains(&shared[0].waiting()), "turns are uneven: {}", shared[0].waiting());
+}
+
+#[tokio::test]
+async fn what_nobody_takes_is_dropped_and_does_not_come_later() {
+    let broker = Broker::start();
+    let client = plain(&broker).await;
+    let producer = produce(&client, TOPIC).await;
+    publish(&producer, ["nobody is there"]).await;
+    let consumer = consume(&client, TOPIC, by_hand(ConsumerOptions::new("s"))).await;
+    publish(&producer, ["no permits"]).await;
+    consumer.flow(2);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    publish(&producer, numbers(0..5)).await;
+    assert_eq!(texts(&consumer, 2).await, numbers(0..2));
+    consumer.flow(10);
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    publish(&producer, ["last"]).await;
+    assert_eq!(texts(&consumer, 1).await, ["last"]);
+}
+
+async fn topics(wire: &mut Wire, mode: TopicsMode) -> Vec<String> {
+    let namespace = "public/default".to_owned();
+    let get = |request_id| CommandGetTopicsOfNamespace { request_id, namespace, mode: Some(mode.into()), ..Default::default() }.into();
+    match wire.request(get).await {
+        Command::GetTopicsOfNamespaceResponse(response) => response.topics,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_topic_is_there_while_somebody_uses_it_and_is_listed_by_its_mode() {
+    let broker = Broker::start();
+    let client = plain(&broker).await;
+    let mut wire = Wire::connect(&broker).await;
+    let kept = produce(&client, "kept").await;
+    let producer = produce(&client, TOPIC).await;
+    let consumer = consume(&client, TOPIC, ConsumerOptions::new("s")).await;
+    assert_eq!(topics(&mut wire, TopicsMode::Persistent).await, ["persistent://public/default/kept"]);
+    assert_eq!(topics(&mut wire, TopicsMode::NonPersistent).await, [TOPIC]);
+    assert_eq!(topics(&mut wire, TopicsMode::All).await, [TOPIC, "persistent://public/default/kept"]);
+    soon("closing", producer.close()).await.expect("closed");
+    assert_eq!(topics(&mut wire, TopicsMode::NonPersistent).await, [TOPIC]);
+    soon("closing", consumer.close()).await.expect("closed");
+    assert!(topics(&mut wire, TopicsMode::NonPersistent).await.is_empty());
+    drop(kept);
+    // It can be used again.
+    let producer = produce(&client, TOPIC).await;
+    publish(&producer, ["again"]).await;
+}
+
+#[tokio::test]
+async fn seeking_is_refused_and_subscriptions_can_be_removed() {
+    let broker = Broker::start();
+    let client = plain(&broker).await;
+    let consumer = consume(&client, TOPIC, ConsumerOptions::new("s")).await;
+    assert!(soon("an answer", consumer.seek(MessageId::EARLIEST)).await.is_err());
+    let second = soon("an answer", client.consumer(TOPIC, ConsumerOptions::new("s"))).await;
+    assert!(second.is_err(), "an Exclusive subscription has one consumer");
+    soon("an answer", consumer.unsubscribe()).await.expect("removed");
+}
+
+#[tokio::test]
+async fn switched_off_they_are_refused_at_once() {
+    let broker = Setup::default().set("enableNonPersistentTopics", false).start();
+    let client = soon("connecting", Client::connect(broker.url(), Options::without_reconnect())).await.expect("connected");
+    assert!(soon("an answer", client.consumer(TOPIC, ConsumerOptions::new("s"))).await.is_err());
+    let mut wire = Wire::connect(&broker).await;
+    let producer = |request_id| proto::CommandProducer { topic: TOPIC.into(), producer_id: 1, request_id, ..Default::default() }.into();
+    match wire.request(producer).await {
+        Command::Error(error) => assert_eq!(error.error(), ServerError::NotAllowedError, "{}", error.message),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn they_may_have_partitions() {
+    let setup = Setup::default().set("allowAutoTopicCreationType", "partitioned").set("defaultNumPartitions", 3);
+    let broker = setup.start();
+    let client = plain(&broker).await;
+    let partitions = soon("partitions", client.partitions(TOPIC)).await.expect("partitions");
+    assert_eq!(partitions, (0..3).map(|n| format!("{TOPIC}-partition-{n}")).collect::<Vec<_>>());
+    let consumer = consume(&client, &partitions[1], ConsumerOptions::new("s")).await;
+    let producer = produce(&client, &partitions[1]).await;
+    publish(&producer, ["one"]).await;
+    assert_eq!(texts(&consumer, 1).await, ["one"]);
+}
