@@ -244,8 +244,9 @@ impl Mirror {
         takes: impl Fn(Index) -> bool,
     ) -> Vec<(Position, Index)> {
         let Some(Keys { owners, .. }) = &self.keys else { return Vec::new() };
-        // What lies below the floor may wait, too.
-        let unheld = stored.iter().filter(|(at, _)| !self.acked.contains(at) && !self.held.contains_key(at)).take(most);
+        // What lies below the floor may wait, too, and what was acked before a crash.
+        let unheld = stored.iter().filter(|(at, _)| !self.kept.contains(at) && !self.held.contains_key(at)).take(most);
+        let unheld = unheld.filter(|(at, _)| !self.acked.contains(at));
         // What is due may have to wait for room, wherever it lies.
         let is_due = |stored: &Stored| stored.due == 0 || (most == usize::MAX && stored.due <= now);
         let unheld = unheld.filter(|(at, stored)| **at >= self.floor && is_due(stored));
