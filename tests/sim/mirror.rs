@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ledger::{AckSet, Position};
 use topic::SubscriptionKind;
 
+use super::keys::{Owners, Split, slot_of};
 use super::producer::{Acknowledged, Sent};
 
 /// Which of the simulated consumers.
@@ -22,10 +23,21 @@ pub(crate) struct Delivery {
     pub(crate) redeliveries: u32,
     /// What is left of a batch, as told.
     pub(crate) left: Option<AckSet>,
+    /// The slot of its key.
+    pub(crate) slot: u16,
     /// When it may come, 0 at once.
     pub(crate) deliver_at: u64,
     /// The larger message that it is a part of, and whether it is the last part.
     pub(crate) part: Option<(Vec<u8>, bool)>,
+}
+
+/// What a stored entry says of itself.
+#[derive(Clone, Copy)]
+pub(crate) struct Stored {
+    /// The slot of its key.
+    pub(crate) slot: u16,
+    /// When it must be there, by the wall clock; 0: at once.
+    pub(crate) due: u64,
 }
 
 /// A subscription as its clients know it.
@@ -46,13 +58,22 @@ pub(crate) struct Mirror {
     /// Who holds what.
     held: BTreeMap<Position, Held>,
     /// Given back, with the count it must come again with.
-    waiting: BTreeMap<Position, u32>,
+    waiting: BTreeMap<Position, (u32, u16)>,
     /// The newest entry that came for the first time since the cursor was last moved.
     last: Option<Position>,
     /// Who has the first parts of larger messages whose last part has not come.
     parts: BTreeMap<Vec<u8>, Index>,
     /// Entries given back that are parts of larger messages.
     waiting_parts: BTreeSet<Position>,
+    /// On a Key_Shared subscription.
+    keys: Option<Keys>,
+}
+
+/// What is known of keys.
+struct Keys {
+    owners: Owners,
+    /// For each slot, the newest entry that came for the first time.
+    last: BTreeMap<u16, Position>,
 }
 
 #[derive(Clone, Copy)]
@@ -60,11 +81,13 @@ struct Held {
     by: Index,
     messages: u32,
     redeliveries: u32,
+    slot: u16,
 }
 
 impl Mirror {
     /// A subscription that begins at `floor`.
-    pub(crate) fn new(kind: SubscriptionKind, durable: bool, floor: Position) -> Mirror {
+    pub(crate) fn new(kind: SubscriptionKind, durable: bool, split: Split, floor: Position) -> Mirror {
+        let keys = || Keys { owners: Owners::new(split), last: BTreeMap::new() };
         Mirror {
             kind,
             durable,
@@ -78,12 +101,25 @@ impl Mirror {
             last: None,
             parts: BTreeMap::new(),
             waiting_parts: BTreeSet::new(),
+            keys: (kind == SubscriptionKind::KeyShared).then(keys),
+        }
+    }
+
+    /// A consumer was let in.
+    pub(crate) fn joined(&mut self, index: Index) {
+        if let Some(keys) = &mut self.keys {
+            keys.owners.join(index);
         }
     }
 
     /// Whether its consumers share the entries.
     pub(crate) fn is_shared(&self) -> bool {
-        self.kind == SubscriptionKind::Shared
+        matches!(self.kind, SubscriptionKind::Shared | SubscriptionKind::KeyShared)
+    }
+
+    /// Whether each key has one owner.
+    pub(crate) fn has_keys(&self) -> bool {
+        self.keys.is_some()
     }
 
     /// Entries that consumers hold.
@@ -99,6 +135,16 @@ impl Mirror {
     /// All entries held, by anybody.
     pub(crate) fn all_held(&self) -> Vec<Position> {
         self.held.keys().copied().collect()
+    }
+
+    /// Whether the whole entry is acked.
+    pub(crate) fn has_acked(&self, at: Position) -> bool {
+        self.acked.contains(&at)
+    }
+
+    /// All entries held, and by whom.
+    pub(crate) fn all_held_by(&self) -> BTreeMap<Position, Index> {
+        self.held.iter().map(|(at, held)| (*at, held.by)).collect()
     }
 
     /// Messages a consumer holds.
@@ -122,7 +168,7 @@ impl Mirror {
         acknowledged: &Acknowledged,
         first: impl Fn() -> Position,
     ) -> Result<u32, String> {
-        let Delivery { to, at, messages, redeliveries, left, deliver_at, part } = delivery;
+        let Delivery { to, at, messages, redeliveries, left, deliver_at, part, slot } = delivery;
         let at = *at;
         if self.kept.contains(&at) {
             return Err(format!("{at} came although it was acked"));
@@ -131,11 +177,13 @@ impl Mirror {
             return Err(format!("{at} came to {to} while {} holds it", held.by));
         }
         self.check_left(at, *messages, left.as_ref())?;
+        self.check_key(at, *slot, *to)?;
         match self.waiting.remove(&at) {
-            Some(count) if count == *redeliveries => {}
-            Some(count) => return Err(format!("{at} came with count {redeliveries}, not {count}")),
+            Some((count, _)) if count == *redeliveries => {}
+            Some((count, _)) => return Err(format!("{at} came with count {redeliveries}, not {count}")),
             None if *redeliveries > 0 => return Err(format!("{at} came the first time with count {redeliveries}")),
             None if self.is_shared() && (*deliver_at > 0 || part.is_some()) => {}
+            None if self.keys.is_some() => self.check_order_of_key(at, *slot, acknowledged)?,
             None => self.check_order(at, acknowledged, first)?,
         }
         self.check_part(*to, at, part.as_ref())?;
@@ -143,8 +191,70 @@ impl Mirror {
         if let Some(left) = left {
             self.partial.insert(at, left.0.clone());
         }
-        self.held.insert(at, Held { by: *to, messages: *messages, redeliveries: *redeliveries });
+        self.held.insert(at, Held { by: *to, messages: *messages, redeliveries: *redeliveries, slot: *slot });
         Ok(left.as_ref().map_or(*messages, |left| left.0.iter().map(|word| word.count_ones()).sum()))
+    }
+
+    /// A key comes to its owner, and while another holds older entries of it, not at all.
+    fn check_key(&self, at: Position, slot: u16, to: Index) -> Result<(), String> {
+        let Some(Keys { owners, .. }) = &self.keys else { return Ok(()) };
+        if owners.owner(slot) != Some(to) {
+            return Err(format!("{at} came to {to}, but {:?} owns its key", owners.owner(slot)));
+        }
+        if let Some((older, _)) = self.waiting.range(..at).find(|(_, (_, other))| *other == slot) {
+            return Err(format!("{at} came before {older} of the same key, which waits for redelivery"));
+        }
+        match self.draining(slot, to) {
+            Some((older, by)) => Err(format!("{at} came to {to} while {by} holds {older} of the same key")),
+            None => Ok(()),
+        }
+    }
+
+    /// An entry of the slot that somebody else holds, who has to let go of it first.
+    fn draining(&self, slot: u16, owner: Index) -> Option<(Position, Index)> {
+        let Some(Keys { owners, .. }) = &self.keys else { return None };
+        let held = self.held.iter().find(|(_, held)| held.slot == slot && held.by != owner);
+        held.filter(|_| owners.split() != Split::Loose).map(|(at, held)| (*at, held.by))
+    }
+
+    /// New entries of a key come in order and leave none out.
+    fn check_order_of_key(&mut self, at: Position, slot: u16, acknowledged: &Acknowledged) -> Result<(), String> {
+        let Some(keys) = &mut self.keys else { return Ok(()) };
+        let last = keys.last.insert(slot, at);
+        if let Some(last) = last.filter(|last| *last >= at) {
+            return Err(format!("{at} came after {last} of the same key"));
+        }
+        let from = last.map_or(self.floor, Position::following).max(self.floor);
+        let mut before =
+            acknowledged.range(from..at.max(from)).filter(|(_, sent)| !sent.may_be_late() && slot_of(sent.producer, sent.sequence) == slot);
+        match before.find(|(older, _)| !self.acked.contains(older) && !self.held.contains_key(older)) {
+            Some((older, _)) => Err(format!("{at} came and left out {older} of the same key")),
+            None => Ok(()),
+        }
+    }
+
+    /// The entries, of the `most` oldest that nobody holds, whose owner could be sent them; and that owner.
+    /// With `at_once` keys that are draining do not count.
+    pub(crate) fn could_come(
+        &self,
+        stored: &BTreeMap<Position, Stored>,
+        now: u64,
+        most: usize,
+        at_once: bool,
+        takes: impl Fn(Index) -> bool,
+    ) -> Vec<(Position, Index)> {
+        let Some(Keys { owners, .. }) = &self.keys else { return Vec::new() };
+        // What lies below the floor may wait, too, and what was acked before a crash.
+        let unheld = stored.iter().filter(|(at, _)| !self.kept.contains(at) && !self.held.contains_key(at)).take(most);
+        let unheld = unheld.filter(|(at, _)| !self.acked.contains(at));
+        // What is due may have to wait for room, wherever it lies.
+        let is_due = |stored: &Stored| stored.due == 0 || (most == usize::MAX && stored.due <= now);
+        let unheld = unheld.filter(|(at, stored)| **at >= self.floor && is_due(stored));
+        let owned = unheld.filter_map(|(at, Stored { slot, .. })| {
+            let owner = owners.owner(*slot)?;
+            (takes(owner) && !(at_once && self.draining(*slot, owner).is_some())).then_some((*at, owner))
+        });
+        owned.collect()
     }
 
     /// New entries come in order, after all that wait, and leave none out.
@@ -239,7 +349,7 @@ impl Mirror {
             let Some(held) = self.held.get(at).copied().filter(|held| held.by == by) else { continue };
             self.held.remove(at);
             if self.is_shared() {
-                self.waiting.insert(*at, held.redeliveries + 1);
+                self.waiting.insert(*at, (held.redeliveries + 1, held.slot));
             }
         }
         if !self.is_shared() {
@@ -252,6 +362,9 @@ impl Mirror {
         self.parts.retain(|_, holder| *holder != by);
         let ids = self.held_by(by);
         self.give_back(by, &ids);
+        if let Some(keys) = &mut self.keys {
+            keys.owners.leave(by);
+        }
     }
 
     /// The topic was loaded again. After a crash the newest acks may be forgotten.
@@ -260,6 +373,10 @@ impl Mirror {
         self.waiting.clear();
         self.parts.clear();
         self.last = None;
+        if let Some(keys) = &mut self.keys {
+            keys.last.clear();
+            keys.owners.clear();
+        }
         if crashed {
             self.kept.clear();
             self.partial.clear();
@@ -268,7 +385,8 @@ impl Mirror {
 
     /// The subscription was moved to `floor`.
     pub(crate) fn moved(&mut self, floor: Position) {
-        *self = Mirror::new(self.kind, self.durable, floor);
+        let split = self.keys.as_ref().map_or(Split::Auto, |keys| keys.owners.split());
+        *self = Mirror::new(self.kind, self.durable, split, floor);
     }
 
     /// The subscription may have been moved to `floor`, or not.

@@ -3,6 +3,7 @@
 //! [`world`] survives crashes, [`owner`] carries out what the topic asks for, late, in any order, or not at all; [`play`] moves
 //! producers and consumers about; [`mirror`] knows for each subscription what it may and must be sent.
 
+pub(crate) mod keys;
 pub(crate) mod mirror;
 pub(crate) mod owner;
 pub(crate) mod play;

@@ -70,6 +70,8 @@ pub(crate) fn small_settings() -> TopicSettings {
         failover_delay_ms: 1_000,
         max_unacked_per_consumer: 0,
         max_unacked_per_subscription: 0,
+        max_look_ahead_per_consumer: 0,
+        max_look_ahead_per_subscription: 0,
         mark_delete_rate: 1.0,
         cursor_flush_ms: 60_000,
         max_ranges: 1_000,
@@ -205,7 +207,10 @@ impl Owner {
     /// With [`Owner::confirm_early`]: stores what was only said to be stored.
     pub(crate) fn sync(&mut self) {
         for (at, bytes) in self.unsynced.drain(..) {
-            self.world.append(at, bytes);
+            // What was said to be stored may have been acked, and its ledger deleted, meanwhile.
+            if !self.world.deleted.contains(&at.ledger) {
+                self.world.append(at, bytes);
+            }
         }
     }
 

@@ -3,6 +3,7 @@
 mod acts;
 mod hearing;
 mod rest;
+pub(crate) mod stall;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,6 +11,7 @@ use ledger::{Position, Retention};
 use topic::faults::Faults;
 use topic::{ConnectionKey, ConsumerKey, ConsumerSlot, DEDUPLICATION_CURSOR, Deduplication, SubscriptionKind, Topic, TopicSettings};
 
+use super::keys::Split;
 use super::mirror::{Index, Mirror};
 use super::owner::{Owner, small_settings};
 use super::producer::{Acknowledged, Producer};
@@ -22,6 +24,8 @@ pub(crate) struct Script {
     pub(crate) faults: Faults,
     /// A deliberate mistake of storage: it says "durable" too early.
     pub(crate) confirm_early: bool,
+    /// Reads bring as much as a broker's do and ledgers are long, so that waiting tells of the topic and not of tiny reads.
+    pub(crate) large_reads: bool,
     /// Steps before everything comes to rest.
     pub(crate) steps: usize,
 }
@@ -90,18 +94,34 @@ struct Play {
     requests: BTreeMap<u64, Request>,
     next_request: u64,
     refusing: bool,
+    /// Whether no publish asks for a delay.
+    undelayed: bool,
     tally: Tally,
     /// What led here, if notes are taken.
     trail: Option<VecDeque<String>>,
 }
 
-const SUBSCRIPTIONS: [(&str, SubscriptionKind, bool); 5] = [
+const SUBSCRIPTIONS: [(&str, SubscriptionKind, bool); 8] = [
     ("exclusive", SubscriptionKind::Exclusive, true),
     ("shared", SubscriptionKind::Shared, true),
     ("latest", SubscriptionKind::Shared, true),
     ("reader", SubscriptionKind::Exclusive, false),
+    ("keys", SubscriptionKind::KeyShared, true),
+    ("sticky", SubscriptionKind::KeyShared, true),
+    ("loose", SubscriptionKind::KeyShared, true),
     ("failover", SubscriptionKind::Failover, true),
 ];
+
+/// Who is in the play, by subscription. Every second seed is about keys.
+const CASTS: [&[usize]; 2] = [&[0, 0, 1, 1, 1, 2, 2, 3, 7, 7, 7], &[4, 4, 4, 4, 5, 5, 5, 6, 6, 6]];
+
+fn split_of(subscription: &str) -> Split {
+    match subscription {
+        "sticky" => Split::Sticky,
+        "loose" => Split::Loose,
+        _ => Split::Auto,
+    }
+}
 
 /// Plays one seed. An error says what did not hold, and what led to it.
 pub(crate) fn play(seed: u64, script: Script) -> Result<Tally, String> {
@@ -124,16 +144,21 @@ impl Play {
             retention: if rng.bool() { Retention::default() } else { Retention { time_ms: -1, size_bytes: -1 } },
             max_unacked_per_consumer: if rng.bool() { 0 } else { rng.u32(3..30) },
             max_unacked_per_subscription: if rng.bool() { 0 } else { rng.u32(10..60) },
-            max_read_entries: rng.usize(1..12),
             deduplication: Deduplication { enabled: rng.bool(), ..small_settings().deduplication },
+            ledger: ledger::LedgerLimits { max_entries: if script.large_reads { 1_000 } else { 20 }, ..small_settings().ledger },
+            max_read_entries: if script.large_reads { 100 } else { rng.usize(1..12) },
+            max_read_bytes: if script.large_reads { 1 << 20 } else { small_settings().max_read_bytes },
+            max_look_ahead_per_consumer: if rng.bool() { 0 } else { rng.usize(1..30) },
+            max_look_ahead_per_subscription: if rng.bool() { 0 } else { rng.usize(1..60) },
             ..small_settings()
         };
         let cache = if rng.u8(..4) == 0 { 0 } else { rng.usize(100..5_000) };
         let mut owner = Owner::over(World::default(), settings.clone(), cache, script.faults);
         owner.confirm_early = script.confirm_early;
+        let cast = CASTS[(seed % 2) as usize];
         let consumer = |index: usize| {
             let connection = ConnectionKey { worker: 1, slot: index as u32, generation: 0 };
-            let (subscription, ..) = SUBSCRIPTIONS[[0, 0, 1, 1, 1, 2, 2, 3, 4, 4, 4][index]];
+            let (subscription, ..) = SUBSCRIPTIONS[cast[index]];
             Consumer {
                 key: ConsumerKey { connection, id: index as u64 },
                 subscription,
@@ -149,12 +174,13 @@ impl Play {
             owner,
             settings,
             producers: (0..3).map(Producer::new).collect(),
-            consumers: (0..11).map(consumer).collect(),
+            consumers: (0..cast.len()).map(consumer).collect(),
             mirrors: BTreeMap::new(),
             acknowledged: Acknowledged::new(),
             requests: BTreeMap::new(),
             next_request: 0,
             refusing: false,
+            undelayed: script.large_reads,
             tally: Tally::default(),
             trail: None,
         }
@@ -200,7 +226,12 @@ impl Play {
                 self.owner.wait(ms);
             }
             620..740 => self.flow()?,
-            740..850 => self.ack()?,
+            740..850 => {
+                self.ack()?;
+                if self.rng.u8(..6) == 0 {
+                    self.check_keys()?;
+                }
+            }
             850..890 => self.redeliver()?,
             890..925 => self.attach_consumer()?,
             925..945 => self.detach_consumer()?,
@@ -304,7 +335,7 @@ impl Play {
             let (known, kind, durable) = SUBSCRIPTIONS.into_iter().find(|(known, ..)| *known == name).expect("known");
             // Its creation was never answered: nothing is promised but what comes from now on.
             let floor = self.end();
-            self.mirrors.entry(known).or_insert_with(|| Mirror::new(kind, durable, floor));
+            self.mirrors.entry(known).or_insert_with(|| Mirror::new(kind, durable, split_of(known), floor));
         }
         self.check_nothing_lost()
     }

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::{Bytes, BytesMut};
 use ledger::Position;
 use topic::{AccessMode, AttachProducer, ConnectionKey, ProducerKey, ProducerSlot, Publish};
-use wire::proto::MessageMetadata;
+use wire::proto::{MessageMetadata, SingleMessageMetadata};
+
+use super::keys::key_of;
 
 /// What was acknowledged, by position.
 pub(crate) type Acknowledged = BTreeMap<Position, Sent>;
@@ -134,10 +136,22 @@ impl Producer {
             producer_name: format!("p{}", self.index),
             sequence_id: sequence,
             num_messages_in_batch: (messages > 1).then_some(messages as i32),
+            partition_key: Some(key_of(self.index, sequence)),
             ..what
         };
         let mut bytes = BytesMut::new();
-        wire::payload::build(&metadata, b"what the application said", &mut bytes);
+        if messages > 1 && sequence.is_multiple_of(2) {
+            // As clients do that batch by key without saying so in the batch's own metadata.
+            let mut batch = BytesMut::new();
+            for _ in 0..messages {
+                let mut single =
+                    SingleMessageMetadata { partition_key: metadata.partition_key.clone(), ..SingleMessageMetadata::default() };
+                wire::payload::push_single_message(&mut batch, &mut single, b"what the application said");
+            }
+            wire::payload::build(&MessageMetadata { partition_key: None, ..metadata }, &batch, &mut bytes);
+        } else {
+            wire::payload::build(&metadata, b"what the application said", &mut bytes);
+        }
         let highest_sequence = if messages > 1 { sequence + u64::from(messages) - 1 } else { 0 };
         let deliver_at = metadata.deliver_at_time.unwrap_or(0) as u64;
         let is_part = metadata.chunk_id.is_some();

@@ -73,6 +73,11 @@ impl World {
         }
     }
 
+    /// An entry's bytes.
+    pub(crate) fn entry(&self, at: Position) -> Option<&Bytes> {
+        self.ledgers.get(&at.ledger)?.get(at.entry.0 as usize)
+    }
+
     /// Whether the entry can be read.
     pub(crate) fn holds(&self, at: Position) -> bool {
         self.ledgers.get(&at.ledger).is_some_and(|entries| (at.entry.0 as usize) < entries.len())

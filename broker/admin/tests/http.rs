@@ -58,6 +58,8 @@ fn settings() -> ServerSettings {
             failover_delay_ms: 1_000,
             max_unacked_per_consumer: 0,
             max_unacked_per_subscription: 0,
+            max_look_ahead_per_consumer: 0,
+            max_look_ahead_per_subscription: 0,
             mark_delete_rate: 1.0,
             cursor_flush_ms: 1000,
             max_ranges: 1000,

@@ -93,6 +93,8 @@ fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
         failover_delay_ms: millis(dispatch.failover_delay),
         max_unacked_per_consumer: limit(dispatch.max_unacked_per_consumer),
         max_unacked_per_subscription: limit(dispatch.max_unacked_per_subscription),
+        max_look_ahead_per_consumer: dispatch.max_look_ahead_per_consumer as usize,
+        max_look_ahead_per_subscription: dispatch.max_look_ahead_per_subscription as usize,
         mark_delete_rate: ledgers.mark_delete_rate,
         cursor_flush_ms: millis(ledgers.cursor_flush),
         max_ranges: ledgers.max_acked_ranges.get() as usize,

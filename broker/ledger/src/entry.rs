@@ -11,6 +11,8 @@ pub struct EntryMeta {
     pub messages: u32,
     /// The producer's publish time, in milliseconds since the epoch.
     pub publish_time_ms: u64,
+    /// Where the message's key falls among the slots that Key_Shared consumers split; that of "no key" if it has none.
+    pub key_slot: u16,
     /// Not to be delivered before, in milliseconds since the epoch; 0 if it may be at once.
     pub deliver_at_ms: u64,
     /// Whether it is a part of a larger message.

@@ -3,10 +3,10 @@
 use bytes::{Bytes, BytesMut};
 use ledger::{AckSet, Position};
 use topic::{
-    AccessMode, Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, Publish, SeekTo,
-    StartAt, SubscriptionKind,
+    AccessMode, Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, HashRange, KeySharedPolicy,
+    KeySplit, ProducerKey, Publish, SeekTo, StartAt, SubscriptionKind,
 };
-use wire::proto::{self, InitialPosition, SubscriptionType};
+use wire::proto::{self, InitialPosition, KeySharedMode, SubscriptionType};
 use wire::{AckType, Command, Frame, MessageId, NO_REQUEST, ProducerAccessMode, ServerError, TopicName};
 
 use crate::catalog;
@@ -264,6 +264,10 @@ impl Worker {
         if let Err(message) = catalog::check_subscription(&name, &command.subscription) {
             return self.tell_error(key, request, ServerError::NotAllowedError, &message);
         }
+        let key_shared = match key_shared(&command) {
+            Ok(policy) => policy,
+            Err(message) => return self.tell_error(key, request, ServerError::ConsumerAssignError, &message),
+        };
         let limit = self.shared.settings.max_clients_per_connection;
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
         if connection.is_crowded(limit) && !connection.consumers.contains_key(&command.consumer_id) {
@@ -280,6 +284,7 @@ impl Worker {
             start: start(&command),
             priority: command.priority_level(),
             epoch: command.consumer_epoch,
+            key_shared,
             name: command.consumer_name.clone().filter(|n| !n.is_empty()).unwrap_or_else(|| format!("{:010x}", fastrand::u64(..) >> 24)),
             properties: properties(command.metadata.clone()),
             subscription: command.subscription.clone(),
@@ -436,6 +441,20 @@ fn access(mode: ProducerAccessMode) -> AccessMode {
         ProducerAccessMode::WaitForExclusive => AccessMode::WaitForExclusive,
         ProducerAccessMode::ExclusiveWithFencing => AccessMode::ExclusiveWithFencing,
     }
+}
+
+/// How keys are split, as SUBSCRIBE says it; errs for what is no range of slots.
+fn key_shared(command: &proto::CommandSubscribe) -> Result<KeySharedPolicy, String> {
+    let Some(meta) = &command.key_shared_meta else { return Ok(KeySharedPolicy::default()) };
+    let range = |range: &proto::IntRange| {
+        HashRange::new(range.start, range.end)
+            .ok_or_else(|| format!("{}-{} is no range of key hashes from 0 to 65535", range.start, range.end))
+    };
+    let split = match meta.key_shared_mode() {
+        KeySharedMode::AutoSplit => KeySplit::Auto,
+        KeySharedMode::Sticky => KeySplit::Sticky(meta.hash_ranges.iter().map(range).collect::<Result<_, _>>()?),
+    };
+    Ok(KeySharedPolicy { split, allow_out_of_order: meta.allow_out_of_order_delivery() })
 }
 
 /// Where a new cursor starts, as SUBSCRIBE says it.

@@ -1,4 +1,5 @@
-//! The road of a message through the topic alone: publish, durable, deliver to four Shared consumers, ack. One number each.
+//! The road of a message through the topic alone: publish, durable, deliver to four consumers, ack. One number each, for Shared
+//! and for Key_Shared with a thousand keys.
 
 extern crate geminga_topic as topic;
 
@@ -8,8 +9,8 @@ use std::time::Instant;
 use bytes::{Bytes, BytesMut};
 use ledger::{EntryCache, LedgerId, LedgerLimits, LedgerList, ManagedLedger, Position, Retention};
 use topic::{
-    Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, Effects, Now, ProducerKey, ProducerSlot,
-    Publish, Reply, StartAt, SubscriptionKind, Topic, TopicSettings, Turn,
+    Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, Effects, KeySharedPolicy, Now,
+    ProducerKey, ProducerSlot, Publish, Reply, StartAt, SubscriptionKind, Topic, TopicSettings, Turn,
 };
 
 const BATCH: usize = 500;
@@ -21,26 +22,41 @@ struct Bench {
     now: Now,
     producer: (ProducerKey, ProducerSlot),
     consumers: Vec<(ConsumerKey, ConsumerSlot)>,
-    bytes: Bytes,
+    /// One per key.
+    bytes: Vec<Bytes>,
     last: Position,
     delivered: VecDeque<(ConsumerKey, Position)>,
 }
 
 fn main() {
     for in_flight in [1_000, 100_000] {
-        let mut bench = Bench::new(in_flight);
-        bench.run(200_000, in_flight);
-        let count = 2_000_000;
-        #[allow(clippy::disallowed_methods, reason = "a bench has a clock")]
-        let start = Instant::now();
-        bench.run(count, in_flight);
-        let each = start.elapsed().as_nanos() / count as u128;
-        eprintln!("{in_flight:>7} in flight: {each} ns per message from publish to ack, {} messages/s", 1_000_000_000 / each.max(1));
+        // By turns, so that what else the machine does hits both alike; the best round counts.
+        let mut best = [u128::MAX; 2];
+        let kinds = [SubscriptionKind::Shared, SubscriptionKind::KeyShared];
+        for _ in 0..3 {
+            for (kind, best) in kinds.into_iter().zip(&mut best) {
+                *best = round(kind, in_flight).min(*best);
+            }
+        }
+        for (kind, each) in kinds.into_iter().zip(best) {
+            let rate = 1_000_000_000 / each.max(1);
+            eprintln!("{:>10}, {in_flight:>7} in flight: {each} ns per message from publish to ack, {rate} messages/s", kind.name());
+        }
     }
 }
 
+fn round(kind: SubscriptionKind, in_flight: usize) -> u128 {
+    let mut bench = Bench::new(kind, in_flight);
+    bench.run(200_000, in_flight);
+    let count = 1_000_000;
+    #[allow(clippy::disallowed_methods, reason = "a bench has a clock")]
+    let start = Instant::now();
+    bench.run(count, in_flight);
+    start.elapsed().as_nanos() / count as u128
+}
+
 impl Bench {
-    fn new(in_flight: usize) -> Bench {
+    fn new(kind: SubscriptionKind, in_flight: usize) -> Bench {
         let now = Now { monotonic_ms: 0, wall_ms: 1 };
         let limits = LedgerLimits { max_entries: u64::MAX, max_bytes: u64::MAX, min_age_ms: 0, max_age_ms: 0 };
         let settings = TopicSettings {
@@ -51,8 +67,10 @@ impl Bench {
             max_read_bytes: 5 << 20,
             max_round_robin: 20,
             failover_delay_ms: 1_000,
-            max_unacked_per_consumer: 50_000,
+            max_unacked_per_consumer: 0,
             max_unacked_per_subscription: 200_000,
+            max_look_ahead_per_consumer: 2_000,
+            max_look_ahead_per_subscription: 20_000,
             mark_delete_rate: 1.0,
             cursor_flush_ms: 60_000,
             max_ranges: 10_000,
@@ -82,11 +100,11 @@ impl Bench {
             now,
             producer,
             consumers: Vec::new(),
-            bytes: payload(),
+            bytes: (0..1_000).map(payload).collect(),
             last: Position::EARLIEST,
             delivered: VecDeque::new(),
         };
-        bench.attach(in_flight);
+        bench.attach(kind, in_flight);
         bench
     }
 
@@ -94,7 +112,7 @@ impl Bench {
         work(&mut self.topic, &mut Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects })
     }
 
-    fn attach(&mut self, in_flight: usize) {
+    fn attach(&mut self, kind: SubscriptionKind, in_flight: usize) {
         let (key, _) = self.producer;
         let attach = AttachProducer {
             key,
@@ -116,12 +134,13 @@ impl Bench {
                 key: ConsumerKey { connection: key.connection, id },
                 request: id,
                 subscription: "s".to_owned(),
-                kind: SubscriptionKind::Shared,
+                kind,
                 durable: false,
                 start: Some(StartAt::Latest),
                 name: String::new(),
                 priority: 0,
                 epoch: None,
+                key_shared: KeySharedPolicy::default(),
                 properties: Vec::new(),
                 address: String::new(),
                 client_version: String::new(),
@@ -130,7 +149,7 @@ impl Bench {
             self.take_effects();
         }
         for (key, slot) in self.consumers.clone() {
-            self.call(|topic, turn| topic.flow(turn, key, slot, in_flight as u32 / 4 + BATCH as u32));
+            self.call(|topic, turn| topic.flow(turn, key, slot, in_flight as u32 * 2 + BATCH as u32));
         }
     }
 
@@ -152,7 +171,13 @@ impl Bench {
         for turn in 0..count / BATCH {
             for index in 0..BATCH {
                 let sequence = (turn * BATCH + index) as u64;
-                let publish = Publish { key, slot, sequence, highest_sequence: 0, bytes: self.bytes.clone() };
+                let publish = Publish {
+                    key,
+                    slot,
+                    sequence,
+                    highest_sequence: 0,
+                    bytes: self.bytes[(sequence * 7919) as usize % self.bytes.len()].clone(),
+                };
                 self.call(|topic, turn| topic.publish(turn, publish));
             }
             self.take_effects();
@@ -172,8 +197,10 @@ impl Bench {
     }
 }
 
-fn payload() -> Bytes {
-    let metadata = wire::proto::MessageMetadata { producer_name: "bench-0".to_owned(), publish_time: 1, ..Default::default() };
+fn payload(key: usize) -> Bytes {
+    let partition_key = Some(format!("device-{key}"));
+    let metadata =
+        wire::proto::MessageMetadata { producer_name: "bench-0".to_owned(), publish_time: 1, partition_key, ..Default::default() };
     let mut bytes = BytesMut::new();
     wire::payload::build(&metadata, &[7; 128], &mut bytes);
     bytes.freeze()

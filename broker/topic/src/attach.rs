@@ -96,9 +96,6 @@ impl Topic {
 
     /// Finds the subscription, or begins one, and lets the consumer in as soon as it is open.
     fn subscribe(&mut self, turn: &mut Turn<'_>, attach: AttachConsumer) -> Result<(), Refusal> {
-        if attach.kind == SubscriptionKind::KeyShared {
-            return Err((ServerError::NotAllowedError, format!("{} subscriptions are not supported yet", attach.kind.name())));
-        }
         if attach.subscription == DEDUPLICATION_CURSOR {
             return Err((ServerError::NotAllowedError, format!("the name '{DEDUPLICATION_CURSOR}' is the broker's own")));
         }
@@ -147,6 +144,7 @@ impl Topic {
         } else if attach.kind == SubscriptionKind::Exclusive {
             return Err((ServerError::ConsumerBusy, format!("the Exclusive subscription '{}' has a consumer", subscription.name)));
         }
+        subscription.dispatcher.admits(&attach)?;
         let (key, request) = (attach.key, attach.request);
         let consumer = u32::try_from(subscription.lane.consumers.insert(Consumer::new(attach, turn.now))).unwrap_or(u32::MAX);
         subscription.expires_at = None;
@@ -155,6 +153,8 @@ impl Topic {
         self.by_key.insert(key, slot);
         turn.out.push(Effect::Reply { to: key.connection, reply: Reply::ConsumerReady { request, consumer: key, slot } });
         self.appoint(turn, index);
+        // The more consumers, the more may wait while others are served.
+        self.dispatch(turn, index);
         Ok(())
     }
 

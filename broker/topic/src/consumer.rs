@@ -2,7 +2,7 @@
 
 use ledger::Position;
 
-use crate::event::AttachConsumer;
+use crate::event::{AttachConsumer, KeySharedPolicy};
 use crate::stats::ConsumerStats;
 use crate::{ConsumerKey, Now};
 
@@ -24,6 +24,8 @@ pub(crate) struct Consumer {
     pub(crate) writable: bool,
     /// Whether it was told last that it is the active one; none before it was told anything.
     pub(crate) told_active: Option<bool>,
+    /// How it wants keys to be split.
+    pub(crate) key_shared: KeySharedPolicy,
     name: String,
     address: String,
     client_version: String,
@@ -46,6 +48,7 @@ impl Consumer {
             unacked: 0,
             writable: true,
             told_active: None,
+            key_shared: attach.key_shared,
             name: attach.name,
             address: attach.address,
             client_version: attach.client_version,

@@ -4,6 +4,8 @@
 //! [`Lane`] knows where the subscription stands and how entries are come by.
 
 mod failover;
+mod held;
+mod key_shared;
 mod shared;
 mod single_active;
 
@@ -17,6 +19,7 @@ use crate::lent::Lent;
 use crate::read_ahead::{Range, ReadAhead, Wanted};
 use crate::{Effect, SubscriptionKind, Turn};
 
+use key_shared::KeyShared;
 use shared::Shared;
 use single_active::SingleActive;
 
@@ -57,6 +60,7 @@ struct Budget {
 pub(crate) enum Dispatcher {
     SingleActive(SingleActive),
     Shared(Box<Shared>),
+    KeyShared(Box<KeyShared>),
 }
 
 impl Dispatcher {
@@ -64,7 +68,16 @@ impl Dispatcher {
         match kind {
             SubscriptionKind::Exclusive => Dispatcher::SingleActive(SingleActive::new(false)),
             SubscriptionKind::Failover => Dispatcher::SingleActive(SingleActive::new(true)),
-            SubscriptionKind::Shared | SubscriptionKind::KeyShared => Dispatcher::Shared(Box::default()),
+            SubscriptionKind::Shared => Dispatcher::Shared(Box::default()),
+            SubscriptionKind::KeyShared => Dispatcher::KeyShared(Box::default()),
+        }
+    }
+
+    /// Whether a consumer may join those that are there.
+    pub(crate) fn admits(&self, attach: &crate::AttachConsumer) -> Result<(), (wire::ServerError, String)> {
+        match self {
+            Dispatcher::KeyShared(keys) => keys.admits(&attach.key_shared),
+            _ => Ok(()),
         }
     }
 
@@ -73,6 +86,7 @@ impl Dispatcher {
         match self {
             Dispatcher::SingleActive(single) => single.joined(consumer),
             Dispatcher::Shared(shared) => shared.joined(lane, consumer),
+            Dispatcher::KeyShared(keys) => keys.joined(lane, consumer),
         }
     }
 
@@ -81,6 +95,7 @@ impl Dispatcher {
         match self {
             Dispatcher::SingleActive(single) => single.left(lane, consumer, lent),
             Dispatcher::Shared(shared) => shared.left(consumer, lent),
+            Dispatcher::KeyShared(keys) => keys.left(consumer, lent),
         }
     }
 
@@ -95,7 +110,7 @@ impl Dispatcher {
     pub(crate) fn active(&self) -> Option<ConsumerIndex> {
         match self {
             Dispatcher::SingleActive(single) => single.active(),
-            Dispatcher::Shared(_) => None,
+            Dispatcher::Shared(_) | Dispatcher::KeyShared(_) => None,
         }
     }
 
@@ -103,7 +118,7 @@ impl Dispatcher {
     pub(crate) fn deadline(&self) -> Option<u64> {
         match self {
             Dispatcher::SingleActive(single) => single.deadline(),
-            Dispatcher::Shared(_) => None,
+            Dispatcher::Shared(_) | Dispatcher::KeyShared(_) => None,
         }
     }
 
@@ -111,7 +126,7 @@ impl Dispatcher {
     pub(crate) fn tick(&mut self, lane: &mut Lane, lent: &Lent<'_>, turn: &mut Turn<'_>) -> bool {
         match self {
             Dispatcher::SingleActive(single) => single.tick(lane, lent, turn),
-            Dispatcher::Shared(_) => false,
+            Dispatcher::Shared(_) | Dispatcher::KeyShared(_) => false,
         }
     }
 
@@ -120,6 +135,7 @@ impl Dispatcher {
         match self {
             Dispatcher::SingleActive(single) => single.dispatch(lane, lent, turn),
             Dispatcher::Shared(shared) => shared.dispatch(lane, lent, turn),
+            Dispatcher::KeyShared(keys) => keys.dispatch(lane, lent, turn),
         }
     }
 
@@ -128,6 +144,7 @@ impl Dispatcher {
         match self {
             Dispatcher::SingleActive(single) => single.ack(lane, by, at, lent),
             Dispatcher::Shared(shared) => shared.ack(lane, by, at, lent),
+            Dispatcher::KeyShared(keys) => keys.ack(lane, by, at, lent),
         }
     }
 
@@ -136,6 +153,7 @@ impl Dispatcher {
         match self {
             Dispatcher::SingleActive(single) => single.ack_part(lane, by, part, lent),
             Dispatcher::Shared(shared) => shared.ack_part(lane, by, part, lent),
+            Dispatcher::KeyShared(keys) => keys.ack_part(lane, by, part, lent),
         }
     }
 
@@ -149,21 +167,24 @@ impl Dispatcher {
         match self {
             Dispatcher::SingleActive(single) => single.redeliver(lane, consumer, lent),
             Dispatcher::Shared(shared) => shared.redeliver(lane, consumer, ids),
+            Dispatcher::KeyShared(keys) => keys.redeliver(lane, consumer, ids),
         }
     }
 
     /// A read has ended. Returns whether there may be something to dispatch.
     pub(crate) fn read_done(&self, lane: &mut Lane, outcome: crate::ReadOutcome, turn: &mut Turn<'_>) -> bool {
-        let Lane { cursor, reads, delayed, .. } = lane;
+        let Lane { cursor, reads, consumers, delayed, .. } = lane;
         let next = cursor.read_position();
-        let wanted = |at| at >= next || self.wants_again(at) || delayed.is_due(at);
+        let wanted = |at| at >= next || self.wants_again(at, consumers) || delayed.is_due(at);
         reads.arrived(outcome, |at| !cursor.is_acked(at) && wanted(at), turn)
     }
 
     /// The cursor has left entries behind that nobody acked: they were trimmed, or have expired.
     pub(crate) fn trimmed(&mut self, lane: &mut Lane) {
-        if let Dispatcher::Shared(shared) = self {
-            shared.trimmed(lane);
+        match self {
+            Dispatcher::SingleActive(_) => {}
+            Dispatcher::Shared(shared) => shared.trimmed(lane),
+            Dispatcher::KeyShared(keys) => keys.trimmed(lane),
         }
     }
 
@@ -175,13 +196,23 @@ impl Dispatcher {
                 delivered.saturating_sub(lane.cursor.acked_beyond())
             }
             Dispatcher::Shared(shared) => shared.held_messages(),
+            Dispatcher::KeyShared(keys) => keys.held_messages(),
         }
     }
 
-    fn wants_again(&self, at: Position) -> bool {
+    /// The oldest entry that may be wanted from the cache soon.
+    pub(crate) fn needs_from(&self, lane: &Lane) -> Position {
+        match self {
+            Dispatcher::KeyShared(keys) => keys.needs_from(lane),
+            _ => lane.cursor.read_position(),
+        }
+    }
+
+    fn wants_again(&self, at: Position, consumers: &Slab<Consumer>) -> bool {
         match self {
             Dispatcher::SingleActive(_) => false,
             Dispatcher::Shared(shared) => shared.wants_again(at),
+            Dispatcher::KeyShared(keys) => keys.wants_again(at, consumers),
         }
     }
 }
@@ -287,7 +318,7 @@ impl Lane {
         let ack_set = self.cursor.remaining(at).cloned().map(Box::new);
         let Some(consumer) = self.consumers.get_mut(to as usize) else { return };
         let used = if lent.faults.permits_per_entry { 1 } else { messages };
-        consumer.permits -= i64::from(used);
+        consumer.permits -= i64::from(used) + i64::from(lent.faults.permit_leaked && redeliveries > 0);
         consumer.sent(messages, bytes.len(), redeliveries > 0);
         self.messages_out += u64::from(messages);
         self.bytes_out += bytes.len() as u64;

@@ -46,6 +46,11 @@ pub struct TopicSettings {
     pub max_unacked_per_consumer: u32,
     /// Unacked messages a Shared subscription may hold (`maxUnackedMessagesPerSubscription`), 0 = no limit.
     pub max_unacked_per_subscription: u32,
+    /// Entries that may wait per Key_Shared consumer while others are looked for behind them, 0 = no limit
+    /// (`keySharedLookAheadMsgInReplayThresholdPerConsumer`).
+    pub max_look_ahead_per_consumer: usize,
+    /// The same for the whole subscription; the lower limit counts (`keySharedLookAheadMsgInReplayThresholdPerSubscription`).
+    pub max_look_ahead_per_subscription: usize,
     /// Cursor states per second and cursor (`managedLedgerDefaultMarkDeleteRateLimit`).
     pub mark_delete_rate: f64,
     /// How long a dirty cursor may stay unwritten, in milliseconds (`managedLedgerCursorPositionFlushSeconds`).
@@ -208,12 +213,66 @@ pub struct AttachConsumer {
     pub priority: i32,
     /// The client's epoch, if it keeps one.
     pub epoch: Option<u64>,
+    /// How keys are split, on a Key_Shared subscription.
+    pub key_shared: KeySharedPolicy,
     /// Properties, for statistics.
     pub properties: Vec<(String, String)>,
     /// The client's address, for statistics.
     pub address: String,
     /// The client's version, for statistics.
     pub client_version: String,
+}
+
+/// How the consumers of a Key_Shared subscription split its keys; the same for all of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KeySharedPolicy {
+    /// Who gets which keys.
+    pub split: KeySplit,
+    /// Whether a key may go to its new owner while the old one still holds messages of it.
+    pub allow_out_of_order: bool,
+}
+
+/// Who gets which keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum KeySplit {
+    /// Slots are split evenly over whoever is there.
+    #[default]
+    Auto,
+    /// Each consumer brings its ranges; what is in none of them waits.
+    Sticky(Vec<HashRange>),
+}
+
+/// A range of key slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HashRange {
+    /// The first slot.
+    pub first: u16,
+    /// The last slot, included.
+    pub last: u16,
+}
+
+impl HashRange {
+    /// Every slot.
+    pub const ALL: HashRange = HashRange { first: 0, last: u16::MAX };
+
+    /// From both ends as a client spells them; none if they are no range of slots.
+    #[must_use]
+    pub fn new(first: i32, last: i32) -> Option<HashRange> {
+        let range = HashRange { first: u16::try_from(first).ok()?, last: u16::try_from(last).ok()? };
+        (range.first <= range.last).then_some(range)
+    }
+
+    /// Whether a slot is in both.
+    #[must_use]
+    pub fn overlaps(self, other: HashRange) -> bool {
+        self.first <= other.last && other.first <= self.last
+    }
+}
+
+impl std::fmt::Display for HashRange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}-{}", self.first, self.last)
+    }
 }
 
 /// Acks of one command.

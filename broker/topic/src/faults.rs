@@ -13,6 +13,12 @@ pub struct Faults {
     pub takeover_without_rewind: bool,
     /// Sequence ids that are already known are taken for new ones.
     pub duplicates_are_new: bool,
+    /// A Key_Shared consumer that gets a range is sent new entries of keys whose old owner holds some.
+    pub draining_ignored: bool,
+    /// A new entry of a key goes past those that wait.
+    pub replay_ignored: bool,
+    /// A redelivered entry uses one permit too many.
+    pub permit_leaked: bool,
     /// Parts of a larger message go round over the consumers like any other entry.
     pub parts_go_round: bool,
     /// What is acked of a batch is not written, so a restart forgets it.

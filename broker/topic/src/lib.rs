@@ -43,8 +43,8 @@ pub use access::AccessMode;
 pub use dedup::{DEDUPLICATION_CURSOR, Sequences};
 pub use effect::{Change, Effect, Effects, Reply, Tag};
 pub use event::{
-    Ack, AckIds, AttachConsumer, AttachProducer, Deduplication, Now, Publish, ReadOutcome, SeekTo, StartAt, StoredCursor, SubscriptionKind,
-    TopicSettings, Turn,
+    Ack, AckIds, AttachConsumer, AttachProducer, Deduplication, HashRange, KeySharedPolicy, KeySplit, Now, Publish, ReadOutcome, SeekTo,
+    StartAt, StoredCursor, SubscriptionKind, TopicSettings, Turn,
 };
 pub use keys::{ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, ProducerSlot};
 pub use nonpersistent::NonPersistentTopic;

@@ -10,6 +10,23 @@ use ledger::Position;
 use crate::consumer::ConsumerIndex;
 use crate::redelivery::Redelivery;
 
+/// The entries in flight of a subscription whose consumers take whatever comes.
+pub(crate) type PendingAcks = Unacked<Redelivery>;
+
+/// Where entries wait that nobody holds, and who wants to know what else becomes of entries.
+pub(crate) trait Waiting {
+    /// An entry that was never sent went to a consumer.
+    fn sent(&mut self, slot: u16, to: ConsumerIndex);
+    /// An entry that was never sent has to wait.
+    fn parked(&mut self, at: Position, slot: u16);
+    /// A consumer no longer holds an entry, which waits now.
+    fn returned(&mut self, at: Position, slot: u16);
+    /// A waiting entry went to a consumer.
+    fn sent_again(&mut self, at: Position, slot: u16, to: ConsumerIndex);
+    /// An entry is acked, or trimmed; it was waiting, or a consumer held it.
+    fn gone(&mut self, at: Position, slot: u16, waited: bool);
+}
+
 /// One entry not acked.
 #[derive(Clone, Copy, Debug)]
 struct Pending {
@@ -18,6 +35,8 @@ struct Pending {
     messages: u32,
     remaining: u32,
     redeliveries: u32,
+    /// The slot of its key.
+    slot: u16,
 }
 
 /// Where an entry is.
@@ -41,36 +60,117 @@ pub(crate) struct Released {
 
 /// The entries in flight of one subscription.
 #[derive(Debug, Default)]
-pub(crate) struct PendingAcks {
+pub(crate) struct Unacked<W> {
     entries: VecDeque<Pending>,
     live: usize,
     held: u64,
-    again: Redelivery,
+    again: W,
 }
 
 impl PendingAcks {
+    /// A new entry of `messages` went to a consumer, of which `remaining` are not acked.
+    pub(crate) fn delivered(&mut self, at: Position, to: ConsumerIndex, messages: u32, remaining: u32) {
+        self.delivered_by_key(at, 0, to, messages, remaining);
+    }
+
+    /// An entry of `messages` that was passed over when it was read went to a consumer now.
+    pub(crate) fn delivered_late(&mut self, at: Position, to: ConsumerIndex, messages: u32, remaining: u32) {
+        self.delivered_late_by_key(at, 0, to, messages, remaining);
+    }
+
+    /// An entry that was never delivered waits for a consumer that takes nothing now; it does not count as one to deliver again.
+    pub(crate) fn set_aside_late(&mut self, at: Position, messages: u32, remaining: u32) {
+        self.insert(Pending { at, holder: Holder::Nobody, messages, remaining, redeliveries: 0, slot: 0 });
+    }
+
+    /// An entry to deliver again waits for a consumer that takes nothing now.
+    pub(crate) fn set_aside(&mut self, at: Position) {
+        self.again.remove(at);
+    }
+
+    /// An entry that was set aside waits no longer: anybody may have it.
+    pub(crate) fn give_to_anybody(&mut self, at: Position) {
+        if self.waiting(at).is_some() {
+            self.again.add(at);
+        }
+    }
+}
+
+impl<W: Waiting + Default> Unacked<W> {
     /// Messages that consumers hold.
     pub(crate) fn held_messages(&self) -> u64 {
         self.held
     }
 
     /// What waits to be delivered again.
-    pub(crate) fn again(&self) -> &Redelivery {
+    pub(crate) fn again(&self) -> &W {
         &self.again
     }
 
+    /// See [`again`](Self::again).
+    pub(crate) fn again_mut(&mut self) -> &mut W {
+        &mut self.again
+    }
+
     /// A new entry of `messages` went to a consumer, of which `remaining` are not acked.
-    pub(crate) fn delivered(&mut self, at: Position, to: ConsumerIndex, messages: u32, remaining: u32) {
-        debug_assert!(self.entries.back().is_none_or(|last| last.at < at), "new entries are delivered in order");
-        self.entries.push_back(Pending { at, holder: Holder::Consumer(to), messages, remaining, redeliveries: 0 });
-        self.live += 1;
+    pub(crate) fn delivered_by_key(&mut self, at: Position, slot: u16, to: ConsumerIndex, messages: u32, remaining: u32) {
+        self.take_in(Pending { at, holder: Holder::Consumer(to), messages, remaining, redeliveries: 0, slot });
         self.held += u64::from(remaining);
+        self.again.sent(slot, to);
+    }
+
+    /// A new entry of `messages`, of which `remaining` are not acked, cannot be sent yet.
+    pub(crate) fn parked(&mut self, at: Position, slot: u16, messages: u32, remaining: u32) {
+        self.take_in(Pending { at, holder: Holder::Nobody, messages, remaining, redeliveries: 0, slot });
+        self.again.parked(at, slot);
+    }
+
+    fn take_in(&mut self, entry: Pending) {
+        debug_assert!(self.entries.back().is_none_or(|last| last.at < entry.at), "new entries come in order");
+        self.entries.push_back(entry);
+        self.live += 1;
+    }
+
+    /// The oldest entry in flight.
+    pub(crate) fn first(&self) -> Option<Position> {
+        self.entries.front().map(|entry| entry.at)
+    }
+
+    /// The last waiting entry of the next `limit` from `at` on, in the same ledger, whose slot is `wanted`; `at` if there is no other.
+    pub(crate) fn last_waiting(&self, at: Position, limit: usize, wanted: impl Fn(u16) -> bool) -> Position {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let from = self.find(at).unwrap_or(self.entries.len());
+        let near = self.entries.range(from..);
+        let near = near.take_while(|entry| entry.at.ledger == at.ledger && entry.at.entry.0 - at.entry.0 < limit);
+        let wanted = near.filter(|entry| entry.holder == Holder::Nobody && wanted(entry.slot));
+        wanted.last().map_or(at, |entry| entry.at)
+    }
+
+    /// Has what waits forget entries that were acked meanwhile.
+    pub(crate) fn sweep_again(&mut self, sweep: impl FnOnce(&mut W, &dyn Fn(Position) -> bool)) {
+        let mut again = std::mem::take(&mut self.again);
+        sweep(&mut again, &|at| self.waiting(at).is_some());
+        self.again = again;
+    }
+
+    /// The slot of a waiting entry's key.
+    pub(crate) fn waiting_slot(&self, at: Position) -> Option<u16> {
+        let entry = self.entries.get(self.find(at)?)?;
+        (entry.holder == Holder::Nobody).then_some(entry.slot)
     }
 
     /// An entry of `messages` that was passed over when it was read went to a consumer now.
-    pub(crate) fn delivered_late(&mut self, at: Position, to: ConsumerIndex, messages: u32, remaining: u32) {
-        if self.insert(Pending { at, holder: Holder::Consumer(to), messages, remaining, redeliveries: 0 }) {
+    pub(crate) fn delivered_late_by_key(&mut self, at: Position, slot: u16, to: ConsumerIndex, messages: u32, remaining: u32) {
+        if self.insert(Pending { at, holder: Holder::Consumer(to), messages, remaining, redeliveries: 0, slot }) {
             self.held += u64::from(remaining);
+            self.again.sent(slot, to);
+        }
+    }
+
+    /// An entry of `messages` that was passed over when it was read waits now.
+    pub(crate) fn parked_late(&mut self, at: Position, slot: u16, messages: u32, remaining: u32) {
+        if self.insert(Pending { at, holder: Holder::Nobody, messages, remaining, redeliveries: 0, slot }) {
+            self.again.parked(at, slot);
         }
     }
 
@@ -86,23 +186,6 @@ impl PendingAcks {
         true
     }
 
-    /// An entry that was never delivered waits for a consumer that takes nothing now; it does not count as one to deliver again.
-    pub(crate) fn set_aside_late(&mut self, at: Position, messages: u32, remaining: u32) {
-        self.insert(Pending { at, holder: Holder::Nobody, messages, remaining, redeliveries: 0 });
-    }
-
-    /// An entry to deliver again waits for a consumer that takes nothing now.
-    pub(crate) fn set_aside(&mut self, at: Position) {
-        self.again.remove(at);
-    }
-
-    /// An entry that was set aside waits no longer: anybody may have it.
-    pub(crate) fn give_to_anybody(&mut self, at: Position) {
-        if self.waiting(at).is_some() {
-            self.again.add(at);
-        }
-    }
-
     /// How often a waiting entry was delivered before, and how many of its messages are left.
     pub(crate) fn waiting(&self, at: Position) -> Option<(u32, u32)> {
         let entry = self.entries.get(self.find(at)?)?;
@@ -114,7 +197,7 @@ impl PendingAcks {
         if let Some(entry) = self.find(at).and_then(|index| self.entries.get_mut(index)) {
             entry.holder = Holder::Consumer(to);
             self.held += u64::from(entry.remaining);
-            self.again.remove(at);
+            self.again.sent_again(at, entry.slot, to);
         }
     }
 
@@ -127,12 +210,13 @@ impl PendingAcks {
     pub(crate) fn ack(&mut self, at: Position) -> Option<Released> {
         let entry = self.entries.get_mut(self.find(at)?)?;
         let released = Released { holder: entry.holder.consumer(), messages: entry.remaining };
+        let slot = entry.slot;
         entry.holder = Holder::Done;
         self.live -= 1;
-        match released.holder {
-            Some(_) => self.held -= u64::from(released.messages),
-            None => self.again.remove(at),
+        if released.holder.is_some() {
+            self.held -= u64::from(released.messages);
         }
+        self.again.gone(at, slot, released.holder.is_none());
         self.sweep();
         Some(released)
     }
@@ -157,7 +241,7 @@ impl PendingAcks {
         entry.holder = Holder::Nobody;
         entry.redeliveries += 1;
         self.held -= u64::from(entry.remaining);
-        self.again.add(at);
+        self.again.returned(at, entry.slot);
         Some(entry.remaining)
     }
 
@@ -167,7 +251,7 @@ impl PendingAcks {
             entry.holder = Holder::Nobody;
             entry.redeliveries += raise;
             self.held -= u64::from(entry.remaining);
-            self.again.add(entry.at);
+            self.again.returned(entry.at, entry.slot);
         }
     }
 
@@ -177,10 +261,10 @@ impl PendingAcks {
             if entry.holder != Holder::Done {
                 released(Released { holder: entry.holder.consumer(), messages: entry.remaining });
                 self.live -= 1;
-                match entry.holder {
-                    Holder::Consumer(_) => self.held -= u64::from(entry.remaining),
-                    _ => self.again.remove(entry.at),
+                if entry.holder != Holder::Nobody {
+                    self.held -= u64::from(entry.remaining);
                 }
+                self.again.gone(entry.at, entry.slot, entry.holder == Holder::Nobody);
             }
             self.entries.pop_front();
         }

@@ -45,6 +45,13 @@ impl ReadAhead {
         self.staged.remove(index)
     }
 
+    /// An entry that was taken is not wanted yet after all.
+    pub(crate) fn put_back(&mut self, entry: Entry) {
+        if let Err(index) = self.staged.binary_search_by(|other| other.at.cmp(&entry.at)) {
+            self.staged.insert(index, entry);
+        }
+    }
+
     /// Asks for entries of one ledger, unless a read of this kind is in flight or a failed one is to be waited out.
     pub(crate) fn ask(&mut self, wanted: Wanted, range: Range, index: SubscriptionIndex, lent: &mut Lent<'_>, turn: &mut Turn<'_>) {
         let place = match wanted {

@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 
 use ledger::Position;
 
+use crate::consumer::ConsumerIndex;
+use crate::pending::Waiting;
+
 /// Positions in order.
 #[derive(Debug, Default)]
 pub(crate) struct Redelivery {
@@ -41,6 +44,28 @@ impl Redelivery {
     }
 }
 
+impl Waiting for Redelivery {
+    fn sent(&mut self, _: u16, _: ConsumerIndex) {}
+
+    fn parked(&mut self, at: Position, _: u16) {
+        self.add(at);
+    }
+
+    fn returned(&mut self, at: Position, _: u16) {
+        self.add(at);
+    }
+
+    fn sent_again(&mut self, at: Position, _: u16, _: ConsumerIndex) {
+        self.remove(at);
+    }
+
+    fn gone(&mut self, at: Position, _: u16, waited: bool) {
+        if waited {
+            self.remove(at);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -49,13 +74,13 @@ mod tests {
     fn a_run_ends_at_a_gap_at_a_ledgers_end_and_at_the_limit() {
         let mut redelivery = Redelivery::default();
         for (ledger, entry) in [(1, 3), (1, 4), (1, 5), (1, 7), (2, 0)] {
-            redelivery.add(Position::new(ledger, entry));
+            redelivery.parked(Position::new(ledger, entry), 0);
         }
         assert_eq!(redelivery.end_of_first_run(10), Some(Position::new(1, 5)));
         assert_eq!(redelivery.end_of_first_run(2), Some(Position::new(1, 4)));
-        redelivery.remove(Position::new(1, 3));
-        redelivery.remove(Position::new(1, 4));
-        redelivery.remove(Position::new(1, 5));
+        redelivery.gone(Position::new(1, 3), 0, true);
+        redelivery.gone(Position::new(1, 4), 0, true);
+        redelivery.gone(Position::new(1, 5), 0, true);
         assert_eq!(redelivery.end_of_first_run(10), Some(Position::new(1, 7)));
     }
 }

@@ -212,7 +212,7 @@ impl Subscription {
 
 /// A cumulative ack on a subscription whose consumers share the entries.
 #[derive(Debug, thiserror::Error)]
-#[error("cumulative acknowledgement is not allowed on a Shared subscription")]
+#[error("cumulative acknowledgement is not allowed on a Shared or Key_Shared subscription")]
 pub(crate) struct NotCumulative;
 
 impl SubscriptionKind {

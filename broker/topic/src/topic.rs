@@ -189,7 +189,7 @@ impl Topic {
     /// Lets go of cached entries that every attached consumer has been sent or will not need.
     fn release_cache(&mut self, turn: &mut Turn<'_>) {
         let active = self.subscriptions.iter().filter(|(_, subscription)| !subscription.lane.consumers.is_empty());
-        let slowest = active.map(|(_, subscription)| subscription.lane.cursor.read_position()).min();
+        let slowest = active.map(|(_, subscription)| subscription.dispatcher.needs_from(&subscription.lane)).min();
         let before = slowest.unwrap_or_else(|| self.ledgers.chain.next(self.ledgers.chain.last_confirmed()));
         if before > self.released {
             self.released = before;

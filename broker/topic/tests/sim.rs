@@ -7,6 +7,7 @@ extern crate geminga_topic as topic;
 #[allow(dead_code, reason = "shared with the tests of behaviour")]
 mod sim;
 
+use sim::play::stall::{Stall, move_about};
 use sim::play::{Script, Tally, play};
 use topic::faults::Faults;
 
@@ -108,7 +109,46 @@ fn batch_bits_that_are_not_written_are_noticed() {
 #[test]
 fn a_receipt_before_the_entry_is_durable_is_noticed() {
     let violation = first_violation(Script { confirm_early: true, steps: STEPS, ..Script::default() }, 50).expect("noticed");
-    assert!(["lost", "missing", "never came"].iter().any(|word| violation.contains(word)), "{violation}");
+    let noticed = ["lost", "missing", "never came"].iter().any(|word| violation.contains(word));
+    assert!(noticed, "{violation}");
+}
+
+#[test]
+fn nothing_stalls_while_key_shared_consumers_come_go_pause_and_give_back() {
+    let seeds = from_environment("SIM_STALL_SEEDS").unwrap_or(10);
+    let mut longest = Stall::default();
+    for seed in 0..seeds {
+        let stall = move_about(seed, Script { large_reads: true, ..Script::default() }, 10_000 / seeds as usize)
+            .unwrap_or_else(|stuck| panic!("{stuck}"));
+        longest.moves += stall.moves;
+        longest.delivered += stall.delivered;
+        longest.longest_ms = longest.longest_ms.max(stall.longest_ms);
+        longest.longest_undrained_ms = longest.longest_undrained_ms.max(stall.longest_undrained_ms);
+    }
+    eprintln!("{longest:?}");
+    assert!(longest.delivered > 10_000, "{longest:?}");
+    assert!(longest.longest_ms <= 1_000, "{longest:?}");
+}
+
+#[test]
+fn a_key_that_moves_before_it_is_drained_is_noticed() {
+    let faults = Faults { draining_ignored: true, ..Faults::default() };
+    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 50).expect("noticed");
+    assert!(violation.contains("of the same key"), "{violation}");
+}
+
+#[test]
+fn a_key_that_goes_past_its_waiting_entries_is_noticed() {
+    let faults = Faults { replay_ignored: true, ..Faults::default() };
+    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 50).expect("noticed");
+    assert!(violation.contains("left out") || violation.contains("which waits for redelivery"), "{violation}");
+}
+
+#[test]
+fn one_permit_too_many_for_a_redelivery_is_noticed() {
+    let faults = Faults { permit_leaked: true, ..Faults::default() };
+    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 20).expect("noticed");
+    assert!(violation.contains("permits, the topic counts"), "{violation}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use ledger::Position;
 use topic::{Ack, AckIds, AttachConsumer, ConsumerKey, ConsumerSlot, SeekTo, StartAt};
 
 use super::super::mirror::Index;
-use super::{Play, Request, SUBSCRIPTIONS};
+use super::{Play, Request, SUBSCRIPTIONS, split_of};
 
 impl Play {
     pub(super) fn produce(&mut self) -> Result<(), String> {
@@ -14,14 +14,16 @@ impl Play {
         }
         for _ in 0..self.rng.usize(1..6) {
             let time = self.owner.now.wall_ms;
+            // Parts of a larger message have one key, but the keys here differ from one publish to the next.
+            let keyed = self.consumers.iter().any(|consumer| consumer.subscription == "keys");
             match self.rng.u8(..20) {
-                0..2 => {
+                0..2 if !self.undelayed => {
                     let most = 1 << self.rng.u32(1..15);
                     let deliver_at = time + self.rng.u64(1..=most);
                     self.producers[index].produce_delayed(deliver_at, time);
                 }
-                2 => self.producers[index].produce_parts(self.rng.i32(1..6), time),
-                3..12 => self.producers[index].produce(1, time),
+                2 if !keyed => self.producers[index].produce_parts(self.rng.i32(1..6), time),
+                0..12 => self.producers[index].produce(1, time),
                 _ => self.producers[index].produce(self.rng.u32(2..9), time),
             }
         }
@@ -91,6 +93,7 @@ impl Play {
             name: format!("c{index}"),
             priority: i32::from(index == 3 || index == 10),
             epoch: None,
+            key_shared: split_of(name).policy(index),
             properties: Vec::new(),
             address: String::new(),
             client_version: String::new(),
@@ -135,7 +138,14 @@ impl Play {
     }
 
     pub(super) fn toggle_writable(&mut self) -> Result<(), String> {
-        let Some((index, key, slot)) = self.attached() else { return Ok(()) };
+        match self.attached() {
+            Some((index, ..)) => self.toggle_this(index),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn toggle_this(&mut self, index: Index) -> Result<(), String> {
+        let (Some(slot), key) = (self.consumers[index].slot, self.consumers[index].key) else { return Ok(()) };
         let writable = !self.consumers[index].writable;
         self.consumers[index].writable = writable;
         self.owner.call(|topic, turn| topic.set_writable(turn, key, slot, writable));

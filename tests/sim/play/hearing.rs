@@ -5,7 +5,7 @@ use topic::{ConsumerSlot, Effect, Reply};
 
 use super::super::mirror::{Delivery, Index, Mirror};
 use super::super::producer::Producer;
-use super::{Play, Request, SUBSCRIPTIONS, first};
+use super::{Play, Request, SUBSCRIPTIONS, first, split_of};
 
 impl Play {
     pub(super) fn listen(&mut self) -> Result<(), String> {
@@ -32,10 +32,11 @@ impl Play {
                     {
                         return Err(format!("{at} holds another message than was acknowledged"));
                     }
+                    let slot = wire::payload::sticky_key(&peek).ok().flatten().map(|key| key.slot()).ok_or("an entry without its key")?;
                     let deliver_at = peek.deliver_at.unwrap_or(0) as u64;
                     let part = peek.chunk.map(|chunk| (chunk.uuid.to_vec(), chunk.is_last()));
                     let left = ack_set.map(|left| *left);
-                    let delivery = Delivery { to, at, messages: peek.messages, redeliveries, left, deliver_at, part };
+                    let delivery = Delivery { to, at, messages: peek.messages, redeliveries, left, deliver_at, part, slot };
                     self.delivered(&delivery)?;
                 }
                 Effect::Reply { reply, .. } => self.answered(reply)?,
@@ -175,9 +176,9 @@ impl Play {
         let floor = floor.unwrap_or(Position::EARLIEST).max(first(&self.owner.topic));
         if !durable {
             // A reader that is late starts where the chain begins.
-            self.mirrors.insert(name, Mirror::new(kind, false, floor));
+            self.mirrors.insert(name, Mirror::new(kind, false, split_of(name), floor));
         }
-        self.mirrors.entry(name).or_insert_with(|| Mirror::new(kind, durable, floor));
+        self.mirrors.entry(name).or_insert_with(|| Mirror::new(kind, durable, split_of(name), floor)).joined(index);
     }
 
     pub(super) fn uncertain(&mut self, request: Request) {

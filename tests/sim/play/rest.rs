@@ -1,8 +1,12 @@
 //! Coming to rest: when nothing is under way any more, nobody may be waiting for something that is there.
 
+use std::collections::BTreeMap;
+
+use ledger::Position;
+use topic::stats::SubscriptionStats;
 use topic::{Ack, AckIds};
 
-use super::super::mirror::Index;
+use super::super::mirror::{Index, Mirror, Stored};
 use super::{Consumer, Play};
 
 impl Play {
@@ -34,6 +38,9 @@ impl Play {
                 let over = mirror.is_shared() && self.is_over_a_limit(known.unacked_messages, subscription.unacked_messages);
                 let standby = consumer.subscription == "failover" && consumer.active != Some(true);
                 let takes = consumer.permits > 0 && consumer.writable && !over && !standby;
+                if mirror.has_keys() {
+                    continue;
+                }
                 let here = |other: Index| self.consumers.get(other).is_some_and(|other| other.permits > 0 && other.writable);
                 let limited = self.settings.max_unacked_per_consumer > 0;
                 if !takes || (mirror.is_shared() && mirror.waits_for_parts(|other| here(other) && !limited)) {
@@ -50,6 +57,7 @@ impl Play {
                     return Err(format!("consumer {index} of {} has permits and {more} entries do not come", subscription.name));
                 }
             }
+            self.check_keys_come(mirror, subscription)?;
         }
         self.check_failover()?;
         if last { Ok(()) } else { self.check_nothing_lost() }
@@ -70,6 +78,72 @@ impl Play {
             None if active == 10 && attached().count() > 1 => Err("consumer 10 is active before others of a lower number".to_owned()),
             None => Ok(()),
         }
+    }
+
+    /// Nobody may be waiting for a key, although nothing happens but what storage still has to bring: no publish, no permit.
+    pub(super) fn check_keys(&mut self) -> Result<(), String> {
+        if !self.mirrors.values().any(Mirror::has_keys) {
+            return Ok(());
+        }
+        self.owner.sync();
+        for _ in 0..3 {
+            while self.owner.finish_read(0) || self.owner.finish_write() || self.owner.tick() {}
+            self.listen()?;
+            self.owner.wait(6_000);
+        }
+        while self.owner.finish_read(0) || self.owner.finish_write() || self.owner.tick() {}
+        self.listen()?;
+        if self.owner.unload_reason.is_some() {
+            return Ok(());
+        }
+        for subscription in &self.owner.topic.stats().subscriptions {
+            if let Some(mirror) = self.mirrors.get(subscription.name.as_str()) {
+                self.check_keys_come(mirror, subscription)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// No key waits whose owner has permits and which nobody else holds.
+    fn check_keys_come(&self, mirror: &Mirror, subscription: &SubscriptionStats) -> Result<(), String> {
+        let takes = |index: Index| self.takes(index, mirror.unacked(index), subscription.unacked_messages);
+        match mirror.could_come(&self.keyed(), self.owner.now.wall_ms, self.look_ahead(subscription.consumers.len()), true, takes).first()
+        {
+            Some((at, owner)) => Err(format!(
+                "{}: {at} does not come to {owner}, who owns its key and has permits; nobody else holds the key",
+                subscription.name
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// All entries of the topic, with the slots of their keys.
+    fn keyed(&self) -> BTreeMap<Position, Stored> {
+        self.stored_from(Position::new(0, 0))
+    }
+
+    /// The same, from a position on.
+    pub(super) fn stored_from(&self, from: Position) -> BTreeMap<Position, Stored> {
+        let ledgers = self.owner.topic.stats().ledgers.into_iter().filter(|(id, ..)| *id >= from.ledger.0);
+        let positions = ledgers.flat_map(|(id, entries, _)| (0..entries as i64).map(move |entry| Position::new(id, entry)));
+        let positions = positions.filter(|at| *at >= from);
+        let stored = |at| {
+            let peek = wire::payload::peek(self.owner.world.entry(at)?).ok()?;
+            let due = peek.deliver_at.map_or(0, |at| at as u64 + self.settings.delayed_tick_ms);
+            Some((at, Stored { slot: wire::payload::sticky_key(&peek).ok()??.slot(), due }))
+        };
+        positions.filter_map(stored).collect()
+    }
+
+    pub(super) fn takes(&self, index: Index, unacked: u64, of_all: u64) -> bool {
+        let consumer = &self.consumers[index];
+        consumer.slot.is_some() && consumer.permits > 0 && consumer.writable && !self.is_over_a_limit(unacked, of_all)
+    }
+
+    /// How many entries may wait on a Key_Shared subscription while others are looked for.
+    pub(super) fn look_ahead(&self, consumers: usize) -> usize {
+        let limit = |limit: usize| if limit == 0 { usize::MAX } else { limit };
+        limit(self.settings.max_look_ahead_per_consumer * consumers).min(limit(self.settings.max_look_ahead_per_subscription))
     }
 
     fn is_over_a_limit(&self, consumer: u64, subscription: u64) -> bool {

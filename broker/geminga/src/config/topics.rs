@@ -68,6 +68,11 @@ settings! {
             default const { NonZeroU32::new(20).unwrap() };
         /// How long the next consumer of a Failover subscription waits before it takes over, so that acks on their way still count.
         failover_delay: Duration = "activeConsumerFailoverDelayTimeMillis", milliseconds(0, 3_600_000), default Duration::from_secs(1);
+        /// Entries that may wait per consumer of a Key_Shared subscription, because their keys' owners take no more, while entries for
+        /// others are looked for behind them. At the limit nobody gets new entries. 0 is no limit.
+        max_look_ahead_per_consumer: u32 = "keySharedLookAheadMsgInReplayThresholdPerConsumer", Number(0, u32::MAX), default 2_000;
+        /// The same for all consumers of a subscription together; the lower of the two counts. 0 is no limit.
+        max_look_ahead_per_subscription: u32 = "keySharedLookAheadMsgInReplayThresholdPerSubscription", Number(0, u32::MAX), default 20_000;
         /// Whether reads are sized by permits and the messages per entry of late. They always are: the key is accepted either way.
         precise_flow: bool = "preciseDispatcherFlowControl", Flag, default false;
     }

@@ -3,12 +3,12 @@
 use ledger::{Entry, Position};
 use wire::payload::Peek;
 
-use super::{Budget, Lane, Part, Step};
+use super::{Budget, Lane, Part, Step, held};
 use crate::Turn;
 use crate::chunks::Chunks;
 use crate::consumer::{ConsumerIndex, Parcel};
 use crate::lent::Lent;
-use crate::pending::{PendingAcks, Released};
+use crate::pending::PendingAcks;
 use crate::read_ahead::{Range, Wanted};
 
 /// Shared subscriptions.
@@ -47,7 +47,7 @@ impl Shared {
         lane.delayed.advance(turn.now);
         self.round.start();
         loop {
-            if self.is_over_limit(lent) {
+            if held::is_over_limit(&self.pending, lent) {
                 return Step::Idle;
             }
             let Some(to) = self.round.pick(lane, lent) else { return Step::Idle };
@@ -103,46 +103,19 @@ impl Shared {
     }
 
     pub(super) fn ack(&mut self, lane: &mut Lane, by: ConsumerIndex, at: Position, lent: &Lent<'_>) -> bool {
-        let held_back = self.is_over_limit(lent);
-        let newly = lane.cursor.ack(at, lent.ledger);
-        // An entry of one message that was sent twice may be acked twice; only what is pending counts.
-        let released = self.pending.ack(at);
-        if newly && let Some(consumer) = lane.consumer_mut(by) {
-            consumer.acked(released.map_or(1, |released| u64::from(released.messages)));
-        }
-        self.lift(lane, released, held_back, lent)
+        held::ack(&mut self.pending, lane, by, at, lent)
     }
 
     pub(super) fn ack_part(&mut self, lane: &mut Lane, by: ConsumerIndex, part: Part<'_>, lent: &Lent<'_>) -> bool {
-        let held_back = self.is_over_limit(lent);
-        let messages = part.messages_or(self.pending.batch_size(part.at));
-        let acked = lane.cursor.ack_batch(part.at, part.remaining, messages, lent.ledger);
-        let released = match acked.entry_done {
-            true => self.pending.ack(part.at),
-            false => self.pending.ack_part(part.at, acked.newly_acked),
-        };
-        if let Some(consumer) = lane.consumer_mut(by) {
-            consumer.acked(u64::from(acked.newly_acked));
-        }
-        self.lift(lane, released, held_back, lent)
+        held::ack_part(&mut self.pending, lane, by, part, lent)
     }
 
     pub(super) fn redeliver(&mut self, lane: &mut Lane, consumer: ConsumerIndex, ids: &[Position]) {
-        let Some(holder) = lane.consumer_mut(consumer) else { return };
-        if ids.is_empty() {
-            self.pending.hand_back_all(consumer, 1);
-            holder.unacked = 0;
-        }
-        for at in ids {
-            if let Some(messages) = self.pending.hand_back(*at, consumer) {
-                holder.unacked -= u64::from(messages);
-            }
-        }
+        held::redeliver(&mut self.pending, lane, consumer, ids);
     }
 
     pub(super) fn trimmed(&mut self, lane: &mut Lane) {
-        let gone = lane.cursor.mark_delete();
-        self.pending.release_through(gone, |released| release(lane, released));
+        held::trimmed(&mut self.pending, lane);
     }
 
     pub(super) fn held_messages(&self) -> u64 {
@@ -255,27 +228,6 @@ impl Shared {
         {
             self.chunks.complete(chunk.uuid);
         }
-    }
-
-    fn is_over_limit(&self, lent: &Lent<'_>) -> bool {
-        let limit = lent.settings.max_unacked_per_subscription;
-        limit > 0 && self.pending.held_messages() >= u64::from(limit)
-    }
-
-    /// Gives released messages back to their holder; tells whether it, or the subscription, was held back and no longer is.
-    fn lift(&self, lane: &mut Lane, released: Option<Released>, held_back: bool, lent: &Lent<'_>) -> bool {
-        let Some(released) = released else { return false };
-        let limit = lent.settings.max_unacked_per_consumer;
-        let over = |lane: &Lane| released.holder.and_then(|holder| lane.consumer(holder)).is_some_and(|consumer| consumer.is_over(limit));
-        let was_over = over(lane);
-        release(lane, released);
-        (was_over && !over(lane)) || (held_back && !self.is_over_limit(lent))
-    }
-}
-
-fn release(lane: &mut Lane, released: Released) {
-    if let Some(consumer) = released.holder.and_then(|holder| lane.consumer_mut(holder)) {
-        consumer.unacked -= u64::from(released.messages);
     }
 }
 

@@ -3,8 +3,8 @@
 use bytes::{Bytes, BytesMut};
 use ledger::{AckSet, Position};
 use topic::{
-    AccessMode, Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, ProducerSlot,
-    Publish, Reply, StartAt, SubscriptionKind,
+    AccessMode, Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, KeySharedPolicy,
+    ProducerKey, ProducerSlot, Publish, Reply, StartAt, SubscriptionKind,
 };
 use wire::proto::MessageMetadata;
 
@@ -103,6 +103,7 @@ pub(crate) fn attach(id: u64, kind: SubscriptionKind) -> AttachConsumer {
         name: format!("consumer-{id}"),
         priority: 0,
         epoch: None,
+        key_shared: KeySharedPolicy::default(),
         properties: Vec::new(),
         address: "127.0.0.1:2".to_owned(),
         client_version: "test".to_owned(),

@@ -14,6 +14,7 @@ mod delayed;
 mod exclusive;
 mod expiry;
 mod failover;
+mod key_shared;
 mod ledgers;
 mod producers;
 mod seeking;
