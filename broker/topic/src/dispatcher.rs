@@ -262,6 +262,7 @@ impl Lane {
     }
 
     /// Whether a new entry is not to be delivered yet; then it comes up again when its time has come.
+    #[inline]
     fn put_off(&mut self, entry: &Entry, lent: &Lent<'_>, turn: &Turn<'_>) -> bool {
         let (deliver_at, tick) = (entry.meta.deliver_at_ms, lent.settings.delayed_tick_ms);
         if deliver_at <= turn.now.wall_ms || tick == 0 || lent.faults.delays_ignored {
