@@ -29,7 +29,7 @@ fn a_command_of_a_later_protocol_is_passed_over() {
     let mut peer = broker.peer();
     peer.say(Command::Unknown(4711));
     let request_id = peer.request();
-    peer.say(proto::CommandCloseProducer { producer_id: 7, request_id, ..Default::default() });
+    peer.say(wire::proto::CommandCloseProducer { producer_id: 7, request_id, ..Default::default() });
     assert!(matches!(peer.answer(request_id).unwrap(), Command::Success(_)));
 }
 
