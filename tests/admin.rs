@@ -38,7 +38,21 @@ fn get(broker: &Broker, path: &str) -> Answer {
     ask(broker, "GET", path, "")
 }
 
-fn told(broker: &Broker, method: &str, path: &str, body: &str) -> (u16, String) {
+/// An answer that is JSON.
+pub(crate) fn json(broker: &Broker, path: &str) -> Value {
+    get(broker, path).json()
+}
+
+pub(crate) fn topic_stats(broker: &Broker, topic: &str) -> Value {
+    json(broker, &format!("/admin/v2/{topic}/stats"))
+}
+
+pub(crate) fn unload(broker: &Broker, topic: &str) {
+    assert_eq!(told(broker, "PUT", &format!("/admin/v2/{topic}/unload"), "").0, 204);
+}
+
+/// Status and body.
+pub(crate) fn told(broker: &Broker, method: &str, path: &str, body: &str) -> (u16, String) {
     let answer = ask(broker, method, path, body);
     (answer.status, answer.body)
 }

@@ -186,9 +186,9 @@ async fn one_hot_key_in_batches_with_slow_acks_comes_in_order_to_one_consumer() 
             while let Some(message) = consumer.try_recv() {
                 let text = text(&message);
                 if key_of(&text) == "hot" {
-                    hot.push((place, number_of(&text)))
+                    hot.push((place, number_of(&text)));
                 } else {
-                    others += 1
+                    others += 1;
                 }
                 unacked.push((std::time::Instant::now(), place, message));
             }

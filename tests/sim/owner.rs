@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use ledger::{CacheKey, EntryCache, LedgerLimits, Position, Retention, StoreError};
 use topic::faults::Faults;
-use topic::{Change, Effect, Effects, Now, ReadOutcome, Reply, Tag, Topic, TopicSettings, Turn};
+use topic::{Change, Deduplication, Effect, Effects, Now, ReadOutcome, Reply, Sequences, Tag, Topic, TopicSettings, Turn};
 use wire::TopicName;
 
 use super::world::World;
@@ -67,6 +67,7 @@ pub(crate) fn small_settings() -> TopicSettings {
         max_read_entries: 7,
         max_read_bytes: 10_000,
         max_round_robin: 2,
+        failover_delay_ms: 1_000,
         max_unacked_per_consumer: 0,
         max_unacked_per_subscription: 0,
         max_look_ahead_per_consumer: 0,
@@ -79,6 +80,7 @@ pub(crate) fn small_settings() -> TopicSettings {
         batch_index_ack: true,
         non_durable_grace_ms: 5_000,
         retention_check_ms: 120_000,
+        deduplication: Deduplication { snapshot_entries: 10, snapshot_ms: 20_000, ..Deduplication::default() },
         delayed_tick_ms: 1_000,
         message_ttl_ms: 0,
         expiry_check_ms: 300_000,
@@ -98,8 +100,8 @@ impl Owner {
         let now = Now { monotonic_ms: 1_000, wall_ms: 1_700_000_000_000 };
         let mut cache = EntryCache::new(cache_bytes);
         let key = cache.open();
-        let topic = load(&mut world, &settings, key, now, faults);
-        Owner {
+        let (topic, found) = load(&mut world, &settings, key, now, faults);
+        let mut owner = Owner {
             world,
             topic,
             now,
@@ -119,6 +121,14 @@ impl Owner {
             writes: VecDeque::new(),
             reading: Vec::new(),
             ticked_at: 0,
+        };
+        owner.deduplicate(found);
+        owner
+    }
+
+    fn deduplicate(&mut self, found: Option<Sequences>) {
+        if let Some(found) = found {
+            self.call(|topic, turn| topic.deduplicate(turn, found));
         }
     }
 
@@ -342,7 +352,9 @@ impl Owner {
         self.unload_reason = None;
         self.cache.close(self.key);
         self.key = self.cache.open();
-        self.topic = load(&mut self.world, &self.settings, self.key, self.now, self.faults);
+        let (topic, found) = load(&mut self.world, &self.settings, self.key, self.now, self.faults);
+        self.topic = topic;
+        self.deduplicate(found);
     }
 
     /// Bytes in the cache.
@@ -363,10 +375,11 @@ impl Owner {
     }
 }
 
-fn load(world: &mut World, settings: &TopicSettings, key: CacheKey, now: Now, faults: Faults) -> Topic {
+fn load(world: &mut World, settings: &TopicSettings, key: CacheKey, now: Now, faults: Faults) -> (Topic, Option<Sequences>) {
     let loaded = world.load(settings.ledger, now.wall_ms);
+    let found = settings.deduplication.enabled.then(|| world.sequences(&loaded));
     let name: TopicName = "persistent://public/default/simulated".parse().expect("a valid name");
     let mut topic = Topic::new(name, loaded.chain, loaded.version, loaded.cursors, settings.clone(), key, now);
     topic.inject(faults);
-    topic
+    (topic, found)
 }

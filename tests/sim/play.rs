@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ledger::{Position, Retention};
 use topic::faults::Faults;
-use topic::{ConnectionKey, ConsumerKey, ConsumerSlot, SubscriptionKind, Topic, TopicSettings};
+use topic::{ConnectionKey, ConsumerKey, ConsumerSlot, DEDUPLICATION_CURSOR, Deduplication, SubscriptionKind, Topic, TopicSettings};
 
 use super::keys::Split;
 use super::mirror::{Index, Mirror};
@@ -45,6 +45,10 @@ pub(crate) struct Tally {
     pub(crate) unloads: usize,
     /// Seeks answered.
     pub(crate) seeks: usize,
+    /// Publishes of which the topic said that it has them.
+    pub(crate) duplicates: usize,
+    /// Times a consumer was told that it is the active one.
+    pub(crate) takeovers: usize,
     /// Delayed entries sent to consumers that share a subscription.
     pub(crate) delayed: usize,
     /// Parts of larger messages sent to such consumers.
@@ -58,6 +62,17 @@ struct Consumer {
     asking: bool,
     permits: i64,
     writable: bool,
+    /// Whether it was told that it is the active one.
+    active: Option<bool>,
+}
+
+/// One stored entry.
+struct Stored {
+    at: Position,
+    name: String,
+    sequence: u64,
+    /// Whether it is no part of a larger message, or the last one.
+    is_whole: bool,
 }
 
 /// What a request was for.
@@ -86,7 +101,7 @@ struct Play {
     trail: Option<VecDeque<String>>,
 }
 
-const SUBSCRIPTIONS: [(&str, SubscriptionKind, bool); 7] = [
+const SUBSCRIPTIONS: [(&str, SubscriptionKind, bool); 8] = [
     ("exclusive", SubscriptionKind::Exclusive, true),
     ("shared", SubscriptionKind::Shared, true),
     ("latest", SubscriptionKind::Shared, true),
@@ -94,10 +109,11 @@ const SUBSCRIPTIONS: [(&str, SubscriptionKind, bool); 7] = [
     ("keys", SubscriptionKind::KeyShared, true),
     ("sticky", SubscriptionKind::KeyShared, true),
     ("loose", SubscriptionKind::KeyShared, true),
+    ("failover", SubscriptionKind::Failover, true),
 ];
 
 /// Who is in the play, by subscription. Every second seed is about keys.
-const CASTS: [&[usize]; 2] = [&[0, 0, 1, 1, 1, 2, 2, 3], &[4, 4, 4, 4, 5, 5, 5, 6, 6, 6]];
+const CASTS: [&[usize]; 2] = [&[0, 0, 1, 1, 1, 2, 2, 3, 7, 7, 7], &[4, 4, 4, 4, 5, 5, 5, 6, 6, 6]];
 
 fn split_of(subscription: &str) -> Split {
     match subscription {
@@ -128,6 +144,7 @@ impl Play {
             retention: if rng.bool() { Retention::default() } else { Retention { time_ms: -1, size_bytes: -1 } },
             max_unacked_per_consumer: if rng.bool() { 0 } else { rng.u32(3..30) },
             max_unacked_per_subscription: if rng.bool() { 0 } else { rng.u32(10..60) },
+            deduplication: Deduplication { enabled: rng.bool(), ..small_settings().deduplication },
             ledger: ledger::LedgerLimits { max_entries: if script.large_reads { 1_000 } else { 20 }, ..small_settings().ledger },
             max_read_entries: if script.large_reads { 100 } else { rng.usize(1..12) },
             max_read_bytes: if script.large_reads { 1 << 20 } else { small_settings().max_read_bytes },
@@ -149,6 +166,7 @@ impl Play {
                 asking: false,
                 permits: 0,
                 writable: true,
+                active: None,
             }
         };
         Play {
@@ -311,12 +329,12 @@ impl Play {
         for (_, request) in std::mem::take(&mut self.requests) {
             self.uncertain(request);
         }
-        let recorded: Vec<String> = self.owner.world.cursors().map(str::to_owned).collect();
+        let recorded: Vec<String> = self.owner.world.cursors().filter(|name| *name != DEDUPLICATION_CURSOR).map(str::to_owned).collect();
         self.mirrors.retain(|name, _| recorded.iter().any(|recorded| recorded == name));
         for name in recorded {
             let (known, kind, durable) = SUBSCRIPTIONS.into_iter().find(|(known, ..)| *known == name).expect("known");
             // Its creation was never answered: nothing is promised but what comes from now on.
-            let floor = self.acknowledged.last_key_value().map_or(Position::EARLIEST, |(at, _)| at.following());
+            let floor = self.end();
             self.mirrors.entry(known).or_insert_with(|| Mirror::new(kind, durable, split_of(known), floor));
         }
         self.check_nothing_lost()
@@ -326,8 +344,41 @@ impl Play {
         let lost = |at: &Position| !self.owner.world.holds(*at) && !self.owner.world.deleted.contains(&at.ledger);
         match self.acknowledged.keys().find(|at| lost(at)) {
             Some(at) => Err(format!("{at} was acknowledged and is lost")),
+            None if self.settings.deduplication.enabled => self.check_nothing_twice(),
             None => Ok(()),
         }
+    }
+
+    /// Where the next entry lands: what is stored and was never acknowledged counts, as its producer may be told so later.
+    fn end(&self) -> Position {
+        let last = self.owner.topic.stats().last_confirmed;
+        let (ledger, entry) = last.split_once(':').expect("ledger:entry");
+        let stored = Position::new(ledger.parse().expect("a number"), entry.parse().expect("a number"));
+        self.acknowledged.last_key_value().map_or(stored, |(at, _)| stored.max(*at)).following()
+    }
+
+    fn check_nothing_twice(&self) -> Result<(), String> {
+        let mut seen = BTreeMap::new();
+        // Of a larger message any part but the last may be there again.
+        for Stored { at, name, sequence, .. } in self.stored().filter(|stored| stored.is_whole) {
+            if let Some(before) = seen.insert((name.clone(), sequence), at) {
+                return Err(format!("{sequence} of {name} is stored twice, at {before} and {at}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Everything that is stored.
+    fn stored(&self) -> impl Iterator<Item = Stored> {
+        let ledgers = self.owner.topic.stats().ledgers.into_iter().map(|(id, ..)| ledger::LedgerId(id));
+        let entries = |id: ledger::LedgerId| {
+            self.owner.world.entries(id).iter().zip(0..).filter_map(move |(bytes, number)| {
+                let peek = wire::payload::peek(bytes).ok()?;
+                let is_whole = peek.chunk.is_none_or(|chunk| chunk.is_last());
+                Some(Stored { at: Position::new(id.0, number), name: peek.producer_name.to_owned(), sequence: peek.sequence_id, is_whole })
+            })
+        };
+        ledgers.flat_map(entries)
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::{Bytes, BytesMut};
 use ledger::Position;
-use topic::{AttachProducer, ConnectionKey, ProducerKey, ProducerSlot, Publish};
+use topic::{AccessMode, AttachProducer, ConnectionKey, ProducerKey, ProducerSlot, Publish};
 use wire::proto::{MessageMetadata, SingleMessageMetadata};
 
 use super::keys::key_of;
@@ -88,6 +88,8 @@ impl Producer {
             name: Some(format!("p{}", self.index)),
             user_provided_name: false,
             epoch: self.epoch,
+            access: AccessMode::Shared,
+            topic_epoch: None,
             initial_subscription: None,
             properties: Vec::new(),
             address: String::new(),
@@ -172,18 +174,19 @@ impl Producer {
         at: Option<Position>,
         acknowledged: &mut Acknowledged,
     ) -> Result<(), String> {
-        let at = at.ok_or("a receipt without a position")?;
         let head = self.unacknowledged.front().filter(|_| self.sent > 0).ok_or("a receipt for nothing")?;
         if (head.sequence, head.highest_sequence) != (sequence, highest_sequence) {
             return Err(format!("receipt {sequence}/{highest_sequence} for send {}/{}", head.sequence, head.highest_sequence));
         }
+        let sent = Sent { producer: self.index, sequence, deliver_at: head.deliver_at, is_part: head.is_part };
+        self.sent -= 1;
+        self.unacknowledged.pop_front();
+        // It was stored before, and let go of since.
+        let Some(at) = at else { return Ok(()) };
         if self.last.is_some_and(|last| last >= at) {
             return Err(format!("receipt at {at} after one at {:?}", self.last));
         }
         self.last = Some(at);
-        self.sent -= 1;
-        let sent = Sent { producer: self.index, sequence, deliver_at: head.deliver_at, is_part: head.is_part };
-        self.unacknowledged.pop_front();
         match acknowledged.insert(at, sent) {
             Some(other) => Err(format!("{at} was acknowledged twice, first to {other:?}")),
             None => Ok(()),

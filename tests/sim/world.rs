@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use ledger::{CursorState, EntryId, LedgerId, LedgerLimits, ManagedLedger, Position, Sealed, StoreError, StoredEntry};
-use topic::{Change, StoredCursor};
+use topic::{Change, DEDUPLICATION_CURSOR, Sequences, StoredCursor};
 
 /// Everything durable.
 #[derive(Default)]
@@ -135,6 +135,26 @@ impl World {
         }
         let cursors = self.cursors.iter().map(|(name, (bytes, version))| self.load_cursor(name, bytes, *version)).collect();
         Loaded { chain, version: self.list.1, cursors }
+    }
+
+    /// What a load finds out about sequence ids.
+    pub(crate) fn sequences(&self, loaded: &Loaded) -> Sequences {
+        let cursor = loaded.cursors.iter().find(|cursor| cursor.subscription == DEDUPLICATION_CURSOR);
+        let mut found = cursor.map(|cursor| Sequences::from_snapshot(&cursor.state.properties)).unwrap_or_default();
+        let mut at = cursor.map_or(loaded.chain.first(), |cursor| loaded.chain.next(cursor.state.mark_delete));
+        while at <= loaded.chain.last_confirmed() {
+            // What was only said to be stored is missed when clients miss it.
+            if let Some(entry) = self.entries(at.ledger).get(at.entry.0 as usize) {
+                found.replay(entry);
+            }
+            at = loaded.chain.next(at);
+        }
+        found
+    }
+
+    /// The entries of a ledger.
+    pub(crate) fn entries(&self, ledger: LedgerId) -> &[Bytes] {
+        self.ledgers.get(&ledger).map_or(&[], Vec::as_slice)
     }
 
     fn load_cursor(&self, name: &str, bytes: &[u8], version: i64) -> StoredCursor {

@@ -38,6 +38,7 @@ mod namespaces;
 mod options;
 mod partitions;
 mod permissions;
+mod policies;
 mod process;
 mod pulse;
 mod reply;

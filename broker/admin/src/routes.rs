@@ -7,7 +7,7 @@ use hyper::Method;
 use crate::errors::Refusal;
 use crate::reply::Reply;
 use crate::request::Call;
-use crate::{brokers, clusters, lookup, metrics, namespaces, partitions, permissions, tenants, topic_stats, topics, ui};
+use crate::{brokers, clusters, lookup, metrics, namespaces, partitions, permissions, policies, tenants, topic_stats, topics, ui};
 
 /// Who may call a row, once callers are authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +102,9 @@ pub(crate) static ROUTES: &[Route] = rows![
     Core   TenantAdmin DELETE "/admin/v2/namespaces/{tenant}/{namespace}" => namespaces::delete, "Remove a namespace without topics; `force`";
     Core   TenantAdmin GET    "/admin/v2/namespaces/{tenant}/{namespace}/topics" => namespaces::topics, "Names of its topics, partitions one by one; `mode`, `includeSystemTopic`";
     Common TenantAdmin GET    "/admin/v2/namespaces/{tenant}/{namespace}/bundles" => namespaces::bundles, "Its bundles";
+    Core   TenantAdmin GET    "/admin/v2/namespaces/{tenant}/{namespace}/deduplication" => policies::deduplication, "Whether messages that are sent twice are stored once; null: as configured";
+    Core   TenantAdmin POST   "/admin/v2/namespaces/{tenant}/{namespace}/deduplication" => policies::set_deduplication, "Switch deduplication on or off";
+    Core   TenantAdmin DELETE "/admin/v2/namespaces/{tenant}/{namespace}/deduplication" => policies::unset_deduplication, "Leave deduplication to the configuration";
     Core   TenantAdmin GET    "/admin/v2/namespaces/{tenant}/{namespace}/permissions" => permissions::list, "Grants by role";
     Core   TenantAdmin POST   "/admin/v2/namespaces/{tenant}/{namespace}/permissions/{role}" => permissions::grant, "Replace what a role is granted";
     Core   TenantAdmin DELETE "/admin/v2/namespaces/{tenant}/{namespace}/permissions/{role}" => permissions::revoke, "Take everything from a role";

@@ -89,6 +89,11 @@ impl ConsumerOptions {
         Self { kind: SubscriptionType::Shared, ..Self::new(subscription) }
     }
 
+    /// A Failover one.
+    pub fn failover(subscription: impl Into<String>) -> Self {
+        Self { kind: SubscriptionType::Failover, ..Self::new(subscription) }
+    }
+
     /// A reader: nothing outlives it.
     #[must_use]
     pub fn reader(start: Start) -> Self {

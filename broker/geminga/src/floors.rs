@@ -11,7 +11,7 @@ use ledger::{LedgerLimits, Retention};
 use metadata::EmbeddedOptions;
 use metadata::clusters::Cluster;
 use server::{Listen, ServerSettings};
-use topic::TopicSettings;
+use topic::{Deduplication, TopicSettings};
 
 use crate::config::listeners::{AdvertisedListener, Endpoint, Scheme};
 use crate::config::topics::AutoTopicType;
@@ -90,6 +90,7 @@ fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
         max_read_entries: dispatch.max_read_entries.get() as usize,
         max_read_bytes: dispatch.max_read_bytes.as_usize(),
         max_round_robin: dispatch.max_round_robin_entries.get() as usize,
+        failover_delay_ms: millis(dispatch.failover_delay),
         max_unacked_per_consumer: limit(dispatch.max_unacked_per_consumer),
         max_unacked_per_subscription: limit(dispatch.max_unacked_per_subscription),
         max_look_ahead_per_consumer: dispatch.max_look_ahead_per_consumer as usize,
@@ -102,6 +103,13 @@ fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
         batch_index_ack: topics.batch_index_acks,
         non_durable_grace_ms: millis(NON_DURABLE_GRACE),
         retention_check_ms: topics.retention_check.map_or(NEVER_MS, millis),
+        deduplication: Deduplication {
+            enabled: config.deduplication.enabled,
+            snapshot_entries: u64::from(config.deduplication.snapshot_entries.get()),
+            snapshot_ms: millis(config.deduplication.snapshot_interval),
+            max_producers: config.deduplication.max_producers.get() as usize,
+            forget_after_ms: millis(config.deduplication.inactivity),
+        },
         delayed_tick_ms: if timing.delayed { millis(timing.tick).max(1) } else { 0 },
         message_ttl_ms: timing.ttl.map_or(0, millis),
         expiry_check_ms: millis(timing.expiry_check),

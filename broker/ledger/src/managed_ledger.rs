@@ -146,6 +146,19 @@ impl ManagedLedger {
         self.chain.last_ledger()
     }
 
+    /// The value of one of the topic's properties.
+    pub fn property(&self, key: &str) -> Option<&str> {
+        self.properties.iter().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
+    }
+
+    /// Sets one of the topic's properties, to be recorded with the list.
+    pub fn set_property(&mut self, key: &str, value: String) {
+        match self.properties.iter_mut().find(|(known, _)| known == key) {
+            Some((_, known)) => *known = value,
+            None => self.properties.push((key.to_owned(), value)),
+        }
+    }
+
     /// Ledgers that left the list and may be deleted once the list is recorded.
     pub fn take_dropped(&mut self) -> Vec<LedgerId> {
         std::mem::take(&mut self.dropped)

@@ -93,8 +93,26 @@ impl Worker {
                 self.tell_success(to, request);
             }
             Reply::Error { request, error, message } => self.failed(to, request, error, &message),
-            Reply::ProducerReady { request, producer, slot, name, last_sequence } => {
-                self.producer_ready(from, producer, slot, request, name, last_sequence);
+            Reply::ProducerReady { request, producer, slot, name, last_sequence, topic_epoch } => {
+                let success = proto::CommandProducerSuccess {
+                    request_id: request,
+                    producer_name: name,
+                    last_sequence_id: Some(last_sequence),
+                    schema_version: Some(Default::default()),
+                    topic_epoch,
+                    producer_ready: Some(true),
+                };
+                self.producer_ready(from, producer, slot, success);
+            }
+            Reply::ProducerWaiting { request, producer, name } => self.producer_waiting(from, producer, request, name),
+            Reply::ActiveChange { consumer, active } => {
+                let attached = self
+                    .connections
+                    .get_mut(to.slot, to.generation)
+                    .is_some_and(|c| c.consumers.get(&consumer.id).is_some_and(|r| r.attached().is_some()));
+                if attached {
+                    self.tell(to, &proto::CommandActiveConsumerChange { consumer_id: consumer.id, is_active: Some(active) }.into());
+                }
             }
             Reply::ConsumerReady { request, consumer, slot } => self.consumer_ready(from, consumer, slot, request),
             Reply::CloseProducer { producer } => {
@@ -141,11 +159,9 @@ impl Worker {
         from: TopicRef,
         producer: topic::ProducerKey,
         slot: topic::ProducerSlot,
-        request: u64,
-        name: String,
-        last_sequence: i64,
+        success: proto::CommandProducerSuccess,
     ) {
-        let key = producer.connection;
+        let (key, request) = (producer.connection, success.request_id);
         let detach = |request| Letter::ToTopic { topic: from, event: TopicEvent::DetachProducer { key: producer, request } };
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else {
             // The connection went away while its producer was being attached.
@@ -167,15 +183,35 @@ impl Worker {
                 return self.send(from.worker, detach(None));
             }
         }
-        let success = proto::CommandProducerSuccess {
+        self.tell(key, &success.into());
+    }
+
+    /// The client is told at once, so that it does not give up; the same request is answered again when the producer may begin.
+    fn producer_waiting(&mut self, from: TopicRef, producer: topic::ProducerKey, request: u64, name: String) {
+        let key = producer.connection;
+        let detach = |request| Letter::ToTopic { topic: from, event: TopicEvent::DetachProducer { key: producer, request } };
+        let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return self.send(from.worker, detach(None)) };
+        match connection.producers.get_mut(&producer.id).map_or(Welcome::Stranger, |route| route.wait(from)) {
+            Welcome::In => {}
+            Welcome::Closed { close } => {
+                connection.forget_producer(producer.id);
+                self.tell_error(key, request, ServerError::ServiceNotReady, CLOSED_MEANWHILE);
+                return self.send(from.worker, detach(Some(close)));
+            }
+            Welcome::Stranger | Welcome::Elsewhere => {
+                self.tell_error(key, request, ServerError::ServiceNotReady, CLOSED_MEANWHILE);
+                return self.send(from.worker, detach(None));
+            }
+        }
+        let waiting = proto::CommandProducerSuccess {
             request_id: request,
             producer_name: name,
-            last_sequence_id: Some(last_sequence),
+            last_sequence_id: Some(-1),
             schema_version: Some(Default::default()),
-            producer_ready: Some(true),
-            ..Default::default()
+            topic_epoch: None,
+            producer_ready: Some(false),
         };
-        self.tell(key, &success.into());
+        self.tell(key, &waiting.into());
     }
 
     fn consumer_ready(&mut self, from: TopicRef, consumer: topic::ConsumerKey, slot: topic::ConsumerSlot, request: u64) {

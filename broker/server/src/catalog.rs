@@ -18,7 +18,7 @@ pub(crate) fn managed_ledger(name: &TopicName) -> String {
     namespace_path(&name.namespace()).topic(Domain::Persistent, name.local()).managed_ledger()
 }
 
-fn cursor(name: &TopicName, subscription: &str) -> String {
+pub(crate) fn cursor(name: &TopicName, subscription: &str) -> String {
     namespace_path(&name.namespace()).topic(Domain::Persistent, name.local()).cursor(subscription)
 }
 

@@ -456,7 +456,7 @@ impl Worker {
             let _ = connection.write();
         }
         for (id, route) in connection.producers.drain() {
-            if let Some((topic, _)) = route.attached() {
+            if let Some(topic) = route.topic() {
                 let event = TopicEvent::DetachProducer { key: topic::ProducerKey { connection: key, id }, request: None };
                 self.send(topic.worker, Letter::ToTopic { topic, event });
             }

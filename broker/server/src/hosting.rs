@@ -63,6 +63,8 @@ impl Worker {
         let request = LoadRequest { name, create };
         let (shared, worker) = (self.shared.clone(), self.index);
         self.shared.control.load(move || {
+            let changes = shared.policy_changes.load(Ordering::Acquire);
+            let namespace = request.name.namespace();
             let outcome = match shared.draining.load(Ordering::Acquire) {
                 true => Err(LoadError::Draining),
                 false if request.name.is_persistent() => {
@@ -71,6 +73,9 @@ impl Worker {
                 false => crate::loader::load_non_persistent(&*shared.metadata, &shared.settings, &request).map(Loaded::NonPersistent),
             };
             shared.post(worker, Letter::Loaded { name: request.name, outcome: Box::new(outcome) });
+            if shared.policy_changes.load(Ordering::Acquire) != changes {
+                crate::policies::apply(&shared, namespace);
+            }
         });
     }
 
@@ -119,7 +124,11 @@ impl Worker {
         let worker = self.index;
         let mut topic = match loaded {
             Loaded::Persistent(loaded) => {
-                Room::Persistent(Topic::new(name.clone(), loaded.ledger, loaded.version, loaded.cursors, loaded.settings, cache, now))
+                let mut topic = Topic::new(name.clone(), loaded.ledger, loaded.version, loaded.cursors, loaded.settings, cache, now);
+                if let Some(sequences) = loaded.sequences {
+                    topic.deduplicate(&mut Turn { now, cache: &mut self.cache, out: &mut self.effects }, sequences);
+                }
+                Room::Persistent(topic)
             }
             Loaded::NonPersistent(settings) => {
                 self.shared.volatile_topics.note(name);

@@ -25,6 +25,7 @@ mod orphans;
 mod out_buffer;
 mod pattern;
 mod placement;
+mod policies;
 mod removal;
 mod room;
 mod route;

@@ -8,13 +8,17 @@ use std::sync::mpsc;
 use ledger::{
     Cursor, CursorState, Done, LedgerId, LedgerList, LedgerStore, ManagedLedger, Position, Purpose, ReadRange, Sealed, StoreError,
 };
-use metadata::{Expected, MetadataError, MetadataStore, Rejected};
-use topic::{StoredCursor, TopicSettings};
+use metadata::{Expected, MetadataError, MetadataStore, Rejected, Transaction};
+use topic::{DEDUPLICATION_CURSOR, Sequences, StoredCursor, TopicSettings};
 use wire::{ServerError, TopicName};
 
 use crate::catalog;
 use crate::clock::wall_ms;
 use crate::settings::ServerSettings;
+
+/// What one read of a replay asks for at most.
+const REPLAY_ENTRIES: usize = 1_000;
+const REPLAY_BYTES: usize = 4 << 20;
 
 /// What to load.
 pub(crate) struct LoadRequest {
@@ -29,6 +33,8 @@ pub(crate) struct LoadedTopic {
     pub(crate) version: i64,
     pub(crate) cursors: Vec<StoredCursor>,
     pub(crate) settings: TopicSettings,
+    /// What producers have published, if messages that are sent twice are to be recognised.
+    pub(crate) sequences: Option<Sequences>,
 }
 
 /// Why it was not loaded.
@@ -139,8 +145,18 @@ impl Load<'_> {
         if !dropped.is_empty() {
             self.store.delete(dropped, Box::new(|_| ()));
         }
-        let cursors = self.cursors()?;
-        Ok(LoadedTopic { ledger, version, cursors, settings: self.settings.topic.clone() })
+        let mut cursors = self.cursors()?;
+        let mut settings = self.settings.topic.clone();
+        let policy = crate::policies::deduplication(self.metadata, &self.name.namespace()).map_err(|e| self.metadata(e))?;
+        settings.deduplication.enabled = policy.unwrap_or(settings.deduplication.enabled);
+        let sequences = match settings.deduplication.enabled {
+            true => Some(self.sequences(&ledger, &cursors)?),
+            false => {
+                self.forget_sequences(&mut cursors)?;
+                None
+            }
+        };
+        Ok(LoadedTopic { ledger, version, cursors, settings, sequences })
     }
 
     fn stored_list(&self, create: bool) -> Result<(LedgerList, Expected), LoadError> {
@@ -194,6 +210,42 @@ impl Load<'_> {
         let entries = wait(|done| self.store.read(range, done)).map_err(|e| self.storage(e))?;
         let entry = entries.first().ok_or_else(|| self.unreadable(format!("cursor state {last} is missing")))?;
         Cursor::decode_position(&entry.bytes).map(Some).map_err(|reason| self.unreadable(reason))
+    }
+
+    /// The sequence ids that were saved, and those of the entries stored since, read a batch at a time.
+    fn sequences(&self, ledger: &ManagedLedger, cursors: &[StoredCursor]) -> Result<Sequences, LoadError> {
+        let saved = cursors.iter().find(|cursor| cursor.subscription == DEDUPLICATION_CURSOR);
+        let mut sequences = saved.map(|cursor| Sequences::from_snapshot(&cursor.state.properties)).unwrap_or_default();
+        let mut at = saved.map_or(ledger.first(), |cursor| ledger.at_or_next(ledger.next(cursor.state.mark_delete)));
+        while at <= ledger.last_confirmed() {
+            let range = ReadRange {
+                ledger: at.ledger,
+                from: at.entry,
+                last: ledger.last_of(at.ledger),
+                max_entries: REPLAY_ENTRIES,
+                max_bytes: REPLAY_BYTES,
+            };
+            let entries = wait(|done| self.store.read(range, done)).map_err(|e| self.storage(e))?;
+            let last = entries.last().ok_or_else(|| self.unreadable(format!("entry {at} is missing")))?;
+            let next = ledger.next(Position { ledger: at.ledger, entry: last.id });
+            for entry in &entries {
+                sequences.replay(&entry.bytes);
+            }
+            at = next;
+        }
+        Ok(sequences)
+    }
+
+    /// Deduplication is off: what was saved for it would hold back trimming, and be out of date when it is switched on again.
+    fn forget_sequences(&self, cursors: &mut Vec<StoredCursor>) -> Result<(), LoadError> {
+        let Some(place) = cursors.iter().position(|cursor| cursor.subscription == DEDUPLICATION_CURSOR) else { return Ok(()) };
+        let cursor = cursors.swap_remove(place);
+        let path = catalog::cursor(self.name, &cursor.subscription);
+        self.metadata.commit(Transaction::new().delete(path, Expected::Version(cursor.version))).map_err(|e| self.metadata(e))?;
+        if let Some(ledger) = cursor.ledger {
+            self.store.delete(vec![ledger], Box::new(|_| ()));
+        }
+        Ok(())
     }
 
     /// Nothing refers to the ledger that was just created. When the outcome is unknown, something may: then it is kept.

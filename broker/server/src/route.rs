@@ -19,6 +19,11 @@ pub(crate) enum Stage<S> {
         request: u64,
         close: Option<u64>,
     },
+    /// Attached in order to wait for a place: commands go nowhere yet, but the topic knows of it.
+    Waiting {
+        request: u64,
+        topic: TopicRef,
+    },
     Attached {
         topic: TopicRef,
         slot: S,
@@ -34,7 +39,27 @@ impl<S: Copy> Route<S> {
     pub(crate) fn attached(&self) -> Option<(TopicRef, S)> {
         match self.stage {
             Stage::Attached { topic, slot } => Some((topic, slot)),
+            Stage::Attaching { .. } | Stage::Waiting { .. } => None,
+        }
+    }
+
+    /// The topic that has to be told when it goes.
+    pub(crate) fn topic(&self) -> Option<TopicRef> {
+        match self.stage {
+            Stage::Attached { topic, .. } | Stage::Waiting { topic, .. } => Some(topic),
             Stage::Attaching { .. } => None,
+        }
+    }
+
+    /// The topic has it wait, unless the client has thought better of it.
+    pub(crate) fn wait(&mut self, topic: TopicRef) -> Welcome {
+        match self.stage {
+            Stage::Attaching { close: Some(close), .. } => Welcome::Closed { close },
+            Stage::Attaching { request, close: None } => {
+                self.stage = Stage::Waiting { request, topic };
+                Welcome::In
+            }
+            Stage::Waiting { .. } | Stage::Attached { .. } => Welcome::Stranger,
         }
     }
 
@@ -48,7 +73,7 @@ impl<S: Copy> Route<S> {
     pub(crate) fn close_when_attached(&mut self, closing: u64) -> Result<Option<u64>, ()> {
         match &mut self.stage {
             Stage::Attaching { close, .. } => Ok(close.replace(closing)),
-            Stage::Attached { .. } => Err(()),
+            Stage::Attached { .. } | Stage::Waiting { .. } => Err(()),
         }
     }
 
@@ -57,7 +82,8 @@ impl<S: Copy> Route<S> {
         match self.stage {
             Stage::Attaching { close: Some(close), .. } => return Welcome::Closed { close },
             Stage::Attached { topic: before, .. } if before != topic => return Welcome::Elsewhere,
-            Stage::Attaching { .. } | Stage::Attached { .. } => {}
+            Stage::Waiting { topic: before, .. } if before != topic => return Welcome::Elsewhere,
+            Stage::Attaching { .. } | Stage::Waiting { .. } | Stage::Attached { .. } => {}
         }
         self.stage = Stage::Attached { topic, slot };
         Welcome::In
@@ -81,6 +107,7 @@ pub(crate) enum Welcome {
 pub(crate) fn give_up<S>(routes: &mut IdMap<Route<S>>, request: u64) -> Option<Option<u64>> {
     let (id, close) = routes.iter().find_map(|(id, route)| match route.stage {
         Stage::Attaching { request: waiting, close } if waiting == request => Some((*id, close)),
+        Stage::Waiting { request: waiting, .. } if waiting == request => Some((*id, None)),
         _ => None,
     })?;
     routes.remove(&id);

@@ -3,11 +3,11 @@
 use bytes::{Bytes, BytesMut};
 use ledger::{AckSet, Position};
 use topic::{
-    Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, HashRange, KeySharedPolicy, KeySplit,
-    ProducerKey, Publish, SeekTo, StartAt, SubscriptionKind,
+    AccessMode, Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, HashRange, KeySharedPolicy,
+    KeySplit, ProducerKey, Publish, SeekTo, StartAt, SubscriptionKind,
 };
 use wire::proto::{self, InitialPosition, KeySharedMode, SubscriptionType};
-use wire::{AckType, Command, Frame, MessageId, NO_REQUEST, ServerError, TopicName};
+use wire::{AckType, Command, Frame, MessageId, NO_REQUEST, ProducerAccessMode, ServerError, TopicName};
 
 use crate::catalog;
 use crate::clock::wall_ms;
@@ -15,6 +15,9 @@ use crate::connection::Connection;
 use crate::letter::{Letter, Opener, TopicEvent, TopicRef};
 use crate::route::{Route, Stage};
 use crate::worker::Worker;
+
+/// Told to whoever names a transaction; clients look for the words.
+pub(crate) const NO_TRANSACTIONS: &str = "Transactions are not enabled";
 
 /// What a client said of itself in CONNECT.
 #[derive(Clone, Debug)]
@@ -147,6 +150,16 @@ impl Worker {
                 false => Err(format!("SEND by unknown producer {}", send.producer_id).into()),
             };
         };
+        if send.txn.is_some() {
+            let error = proto::CommandSendError {
+                producer_id: send.producer_id,
+                sequence_id: send.sequence_id,
+                error: ServerError::NotAllowedError.into(),
+                message: NO_TRANSACTIONS.to_owned(),
+            };
+            self.tell(key, &error.into());
+            return Ok(());
+        }
         if let Err(error) = wire::payload::verify(&payload) {
             let error = proto::CommandSendError {
                 producer_id: send.producer_id,
@@ -182,6 +195,12 @@ impl Worker {
             }
             return;
         };
+        if ack.txn.is_some() {
+            if let Some(request) = ack.request_id {
+                self.tell_ack(key, ack.consumer_id, request, Some((ServerError::NotAllowedError, NO_TRANSACTIONS.to_owned())));
+            }
+            return;
+        }
         let key = ConsumerKey { connection: key, id: ack.consumer_id };
         let cumulative = ack.ack_type == AckType::Cumulative;
         let ids = match ack.ids {
@@ -209,7 +228,9 @@ impl Worker {
         if connection.is_crowded(limit) && !connection.producers.contains_key(&command.producer_id) {
             return self.tell_error(key, request, ServerError::NotAllowedError, &crowded(limit));
         }
-        if matches!(connection.producers.get(&command.producer_id), Some(Route { stage: Stage::Attaching { .. }, .. })) {
+        let mode = access(command.producer_access_mode());
+        let creating = |route: &Route<_>| matches!(route.stage, Stage::Attaching { .. } | Stage::Waiting { .. });
+        if connection.producers.get(&command.producer_id).is_some_and(creating) {
             return self.tell_error(key, request, ServerError::ServiceNotReady, "this producer is being created already");
         }
         if let Some(Err(message)) = command.initial_subscription_name.as_deref().map(|initial| catalog::check_subscription(&name, initial))
@@ -221,6 +242,8 @@ impl Worker {
             request,
             user_provided_name: command.user_provided_producer_name(),
             epoch: command.epoch(),
+            access: mode,
+            topic_epoch: command.topic_epoch,
             initial_subscription: command.initial_subscription_name,
             name: command.producer_name.filter(|n| !n.is_empty()),
             properties: properties(command.metadata),
@@ -279,8 +302,8 @@ impl Worker {
         if let Some(Ok(earlier)) = connection.producers.get_mut(&id).map(|route| route.close_when_attached(request)) {
             return earlier.into_iter().for_each(|earlier| self.tell_success(key, earlier));
         }
-        match connection.forget_producer(id).and_then(|route| route.attached()) {
-            Some((topic, _)) => {
+        match connection.forget_producer(id).and_then(|route| route.topic()) {
+            Some(topic) => {
                 let event = TopicEvent::DetachProducer { key: ProducerKey { connection: key, id }, request: Some(request) };
                 self.send(topic.worker, Letter::ToTopic { topic, event });
             }
@@ -411,11 +434,21 @@ fn kind(sub_type: SubscriptionType) -> SubscriptionKind {
     }
 }
 
+fn access(mode: ProducerAccessMode) -> AccessMode {
+    match mode {
+        ProducerAccessMode::Shared => AccessMode::Shared,
+        ProducerAccessMode::Exclusive => AccessMode::Exclusive,
+        ProducerAccessMode::WaitForExclusive => AccessMode::WaitForExclusive,
+        ProducerAccessMode::ExclusiveWithFencing => AccessMode::ExclusiveWithFencing,
+    }
+}
+
 /// How keys are split, as SUBSCRIBE says it; errs for what is no range of slots.
 fn key_shared(command: &proto::CommandSubscribe) -> Result<KeySharedPolicy, String> {
     let Some(meta) = &command.key_shared_meta else { return Ok(KeySharedPolicy::default()) };
     let range = |range: &proto::IntRange| {
-        HashRange::new(range.start, range.end).ok_or_else(|| format!("{}-{} is no range of key hashes from 0 to 65535", range.start, range.end))
+        HashRange::new(range.start, range.end)
+            .ok_or_else(|| format!("{}-{} is no range of key hashes from 0 to 65535", range.start, range.end))
     };
     let split = match meta.key_shared_mode() {
         KeySharedMode::AutoSplit => KeySplit::Auto,

@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use ledger::{LedgerStore, StoreHealth};
@@ -51,6 +51,8 @@ pub(crate) struct Shared {
     pub(crate) failed: watch::Sender<Option<String>>,
     /// Set when a drain begins: nothing is loaded any more.
     pub(crate) draining: AtomicBool,
+    /// Counts changes of namespace policies, so that a load notices one that came while it was reading.
+    pub(crate) policy_changes: AtomicU64,
 }
 
 impl Shared {

@@ -4,13 +4,13 @@ use std::cell::RefCell;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
 use ledger::{LedgerStore, StoreHealth};
-use metadata::MetadataStore;
+use metadata::{MetadataStore, Watch};
 use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::watch;
 
@@ -26,7 +26,7 @@ use crate::shared::{HttpService, Shared};
 use crate::volatile::VolatileTopics;
 use crate::watch::TopicWatchers;
 use crate::worker::{self, Worker};
-use crate::{loader, orphans};
+use crate::{loader, orphans, policies};
 
 /// Listening sockets: the ports are known, nobody is served yet.
 #[derive(Debug)]
@@ -43,6 +43,8 @@ pub struct Bound {
 pub struct Server {
     handle: Handle,
     threads: Vec<JoinHandle<()>>,
+    /// Ends with the server.
+    _policies: Watch,
 }
 
 /// Binds every address of the settings.
@@ -105,11 +107,13 @@ impl Bound {
             reported: Mutex::new(StoreHealth::Ready),
             failed: watch::Sender::new(None),
             draining: AtomicBool::new(false),
+            policy_changes: AtomicU64::new(0),
             settings: self.settings,
         });
         let handle = Handle { shared: shared.clone() };
         let _ = shared.http.set(http(handle.clone()));
         find_orphans(&shared);
+        let policies = policies::follow(&shared).map_err(io::Error::other)?;
         let mut listeners = Some(self.listeners);
         let mut threads = Vec::new();
         for index in 0..workers {
@@ -119,7 +123,7 @@ impl Bound {
             let index = u16::try_from(index).unwrap_or(u16::MAX);
             threads.push(std::thread::Builder::new().name(format!("geminga-io-{index}")).spawn(move || run(index, shared, accepts))?);
         }
-        Ok(Server { handle, threads })
+        Ok(Server { handle, threads, _policies: policies })
     }
 }
 

@@ -3,11 +3,14 @@
 use wire::ServerError;
 
 use crate::consumer::Consumer;
+use crate::dedup::DEDUPLICATION_CURSOR;
 use crate::errand::SubscriptionIndex;
 use crate::event::{AttachConsumer, AttachProducer, StartAt};
 use crate::subscription::{Asked, Phase, Waiter};
 use crate::topic::Seat;
-use crate::{ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, Reply, SubscriptionKind, Topic, Turn};
+use crate::{
+    AccessMode, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, ProducerSlot, Reply, SubscriptionKind, Topic, Turn,
+};
 
 /// An answer that is an error.
 type Refusal = (ServerError, String);
@@ -40,31 +43,40 @@ impl Topic {
         }
     }
 
-    fn admit_producer(&mut self, turn: &mut Turn<'_>, attach: AttachProducer) {
-        let (key, asked) = (attach.key, Asked { to: attach.key.connection, request: attach.request });
-        if let Some((slot, name)) = self.producers.attached(key) {
-            let name = name.to_owned();
-            return self.producer_ready(turn, key, asked, slot, name);
-        }
+    /// Lets in a producer that nothing stands against but perhaps its name.
+    pub(crate) fn let_in(&mut self, turn: &mut Turn<'_>, attach: AttachProducer) {
+        let (key, asked, mode) = (attach.key, Asked { to: attach.key.connection, request: attach.request }, attach.access);
         match self.producers.attach(attach, &self.settings.producer_name_prefix, turn.now) {
-            Ok((slot, name)) => self.producer_ready(turn, key, asked, slot, name),
+            Ok((slot, name)) => self.producer_ready(turn, key, asked, slot, name, mode),
             Err(taken) => self.error(turn, asked, ServerError::ProducerBusy, &taken.to_string()),
         }
     }
 
-    fn producer_ready(&mut self, turn: &mut Turn<'_>, producer: ProducerKey, asked: Asked, slot: crate::ProducerSlot, name: String) {
-        let reply = Reply::ProducerReady { request: asked.request, producer, slot, name, last_sequence: -1 };
+    pub(crate) fn producer_ready(
+        &mut self,
+        turn: &mut Turn<'_>,
+        producer: ProducerKey,
+        asked: Asked,
+        slot: ProducerSlot,
+        name: String,
+        mode: AccessMode,
+    ) {
+        let topic_epoch = self.access.epoch_of(mode);
+        let known = self.dedup.as_mut().map(|dedup| dedup.know(&name, turn.now));
+        self.producers.set_known(slot, known.map(|(known, _)| known));
+        let last_sequence = known.map_or(-1, |(_, last)| last);
+        let reply = Reply::ProducerReady { request: asked.request, producer, slot, name, last_sequence, topic_epoch };
         turn.out.push(Effect::Reply { to: asked.to, reply });
     }
 
     /// Frees the name once pending publishes are answered; `request` none when the connection is gone (publishes go on, unanswered).
     pub fn detach_producer(&mut self, turn: &mut Turn<'_>, key: ProducerKey, request: Option<u64>) {
         self.withdraw(turn, |waiter| matches!(waiter, Waiter::Producer(attach) if attach.key == key));
-        if self.producers.detach(key, request)
-            && let Some(request) = request
-        {
+        let gone = self.stop_waiting(key) || self.producers.detach(key, request);
+        if let Some(request) = request.filter(|_| gone) {
             turn.out.push(Effect::Reply { to: key.connection, reply: Reply::Success { request } });
         }
+        self.promote(turn);
     }
 
     /// Answers with `ConsumerReady` or `Error` (ConsumerBusy, SubscriptionNotFound, NotAllowed, ServiceNotReady while fenced).
@@ -84,8 +96,8 @@ impl Topic {
 
     /// Finds the subscription, or begins one, and lets the consumer in as soon as it is open.
     fn subscribe(&mut self, turn: &mut Turn<'_>, attach: AttachConsumer) -> Result<(), Refusal> {
-        if attach.kind == SubscriptionKind::Failover {
-            return Err((ServerError::NotAllowedError, format!("{} subscriptions are not supported yet", attach.kind.name())));
+        if attach.subscription == DEDUPLICATION_CURSOR {
+            return Err((ServerError::NotAllowedError, format!("the name '{DEDUPLICATION_CURSOR}' is the broker's own")));
         }
         let Some(index) = self.by_name.get(&attach.subscription).copied() else {
             if attach.durable && !self.settings.auto_subscription {
@@ -140,9 +152,18 @@ impl Topic {
         self.seats.insert(Seat { key, subscription: index, consumer });
         self.by_key.insert(key, slot);
         turn.out.push(Effect::Reply { to: key.connection, reply: Reply::ConsumerReady { request, consumer: key, slot } });
+        self.appoint(turn, index);
         // The more consumers, the more may wait while others are served.
         self.dispatch(turn, index);
         Ok(())
+    }
+
+    /// Consumers came or went: another may be the active one now.
+    fn appoint(&mut self, turn: &mut Turn<'_>, index: SubscriptionIndex) {
+        let (subscriptions, lent) = self.lend();
+        if let Some(subscription) = subscriptions.get_mut(index) {
+            subscription.dispatcher.appoint(&mut subscription.lane, &lent, turn);
+        }
     }
 
     /// Lets in who waited for a subscription that is open now.
@@ -168,7 +189,7 @@ impl Topic {
         if self.is_going_away(turn, asked) {
             return;
         }
-        if self.by_name.contains_key(&subscription) {
+        if subscription == DEDUPLICATION_CURSOR || self.by_name.contains_key(&subscription) {
             let message = format!("subscription '{subscription}' exists already");
             return self.error(turn, asked, ServerError::NotAllowedError, &message);
         }
@@ -196,6 +217,7 @@ impl Topic {
         let Some(subscription) = subscriptions.get_mut(seat.subscription) else { return };
         subscription.lane.consumers.try_remove(seat.consumer as usize);
         subscription.dispatcher.left(&mut subscription.lane, seat.consumer, &lent);
+        subscription.dispatcher.appoint(&mut subscription.lane, &lent, turn);
         if !subscription.durable && subscription.is_open() && subscription.lane.consumers.is_empty() {
             return self.remove_subscription(seat.subscription);
         }

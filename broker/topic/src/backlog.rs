@@ -3,10 +3,11 @@
 use ledger::Position;
 use wire::ServerError;
 
+use crate::dedup::DEDUPLICATION_CURSOR;
 use crate::errand::Errand;
 use crate::peek::last_batch_index;
 use crate::stats::TopicStats;
-use crate::subscription::Asked;
+use crate::subscription::{Asked, Subscription};
 use crate::{ConsumerKey, Effect, Reply, Topic, Turn};
 
 impl Topic {
@@ -57,6 +58,7 @@ impl Topic {
     pub fn stats(&self) -> TopicStats {
         let chain = &self.ledgers.chain;
         let (storage_entries, storage_bytes) = chain.totals();
+        let stats = |subscription: &Subscription| subscription.stats(chain, &self.settings);
         TopicStats {
             messages_in: self.tally.messages_in,
             bytes_in: self.tally.bytes_in,
@@ -70,8 +72,15 @@ impl Topic {
             cache_misses: self.tally.cache_misses,
             storage_reads: self.tally.storage_reads,
             ledgers: chain.ledgers().into_iter().map(|ledger| (ledger.id.0, ledger.entries, ledger.bytes)).collect(),
+            waiting_producers: self.access.waiting(),
             producers: self.producers.stats(),
-            subscriptions: self.subscriptions.iter().map(|(_, subscription)| subscription.stats(chain, &self.settings)).collect(),
+            deduplication: self.dedup.is_some(),
+            deduplication_cursor: self
+                .by_name
+                .get(DEDUPLICATION_CURSOR)
+                .and_then(|index| self.subscriptions.get(*index))
+                .map(|cursor| Box::new(stats(cursor))),
+            subscriptions: self.subscriptions.iter().map(|(_, s)| s).filter(|s| s.name != DEDUPLICATION_CURSOR).map(stats).collect(),
         }
     }
 }

@@ -57,6 +57,12 @@ impl Chunks {
         }
     }
 
+    /// Whether any part waits.
+    #[inline]
+    pub(crate) fn has_aside(&self) -> bool {
+        self.aside_count > 0
+    }
+
     /// Whether so many parts wait that nothing new should be read.
     pub(crate) fn is_full(&self) -> bool {
         self.aside_count >= MOST_ASIDE
@@ -70,7 +76,7 @@ impl Chunks {
 
     /// Whether the part waits.
     pub(crate) fn is_aside(&self, at: Position) -> bool {
-        self.aside.values().any(|parts| parts.contains(&at))
+        self.has_aside() && self.aside.values().any(|parts| parts.contains(&at))
     }
 
     /// The part waits no more.

@@ -22,6 +22,8 @@ pub(crate) struct Consumer {
     pub(crate) unacked: u64,
     /// Whether its connection takes more.
     pub(crate) writable: bool,
+    /// Whether it was told last that it is the active one; none before it was told anything.
+    pub(crate) told_active: Option<bool>,
     /// How it wants keys to be split.
     pub(crate) key_shared: KeySharedPolicy,
     name: String,
@@ -45,6 +47,7 @@ impl Consumer {
             permits: 0,
             unacked: 0,
             writable: true,
+            told_active: None,
             key_shared: attach.key_shared,
             name: attach.name,
             address: attach.address,
@@ -57,6 +60,10 @@ impl Consumer {
             messages_redelivered: 0,
             messages_acked: 0,
         }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
     }
 
     pub(crate) fn flow(&mut self, permits: u32, now: Now) {

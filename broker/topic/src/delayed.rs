@@ -42,21 +42,25 @@ pub(crate) struct Delayed {
 
 impl Delayed {
     /// Entries that wait, those included that are due and were not delivered yet.
+    #[inline]
     pub(crate) fn len(&self) -> u64 {
         self.entries
     }
 
     /// Whether it looks ahead as far as it may.
+    #[inline]
     pub(crate) fn is_full(&self) -> bool {
         self.entries >= MOST
     }
 
     /// How many new entries in a row were put off: whoever reads on for one that may be sent should read as many more.
+    #[inline]
     pub(crate) fn in_a_row(&self) -> u32 {
         self.in_a_row
     }
 
     /// A new entry was not put off.
+    #[inline]
     pub(crate) fn row_ended(&mut self) {
         self.in_a_row = 0;
     }

@@ -3,6 +3,7 @@
 //! A type is one file beside this one and one variant of [`Dispatcher`]. It picks consumers and remembers what they hold; the
 //! [`Lane`] knows where the subscription stands and how entries are come by.
 
+mod failover;
 mod held;
 mod key_shared;
 mod shared;
@@ -65,7 +66,8 @@ pub(crate) enum Dispatcher {
 impl Dispatcher {
     pub(crate) fn new(kind: SubscriptionKind) -> Dispatcher {
         match kind {
-            SubscriptionKind::Exclusive | SubscriptionKind::Failover => Dispatcher::SingleActive(SingleActive::default()),
+            SubscriptionKind::Exclusive => Dispatcher::SingleActive(SingleActive::new(false)),
+            SubscriptionKind::Failover => Dispatcher::SingleActive(SingleActive::new(true)),
             SubscriptionKind::Shared => Dispatcher::Shared(Box::default()),
             SubscriptionKind::KeyShared => Dispatcher::KeyShared(Box::default()),
         }
@@ -94,6 +96,37 @@ impl Dispatcher {
             Dispatcher::SingleActive(single) => single.left(lane, consumer, lent),
             Dispatcher::Shared(shared) => shared.left(consumer, lent),
             Dispatcher::KeyShared(keys) => keys.left(consumer, lent),
+        }
+    }
+
+    /// Consumers came or went, and those who came know that they are attached: where one is active, it may be another now.
+    pub(crate) fn appoint(&mut self, lane: &mut Lane, lent: &Lent<'_>, turn: &mut Turn<'_>) {
+        if let Dispatcher::SingleActive(single) = self {
+            single.appoint(lane, lent, turn);
+        }
+    }
+
+    /// The consumer that gets everything, where there is one.
+    pub(crate) fn active(&self) -> Option<ConsumerIndex> {
+        match self {
+            Dispatcher::SingleActive(single) => single.active(),
+            Dispatcher::Shared(_) | Dispatcher::KeyShared(_) => None,
+        }
+    }
+
+    /// When [`tick`](Self::tick) wants to be called.
+    pub(crate) fn deadline(&self) -> Option<u64> {
+        match self {
+            Dispatcher::SingleActive(single) => single.deadline(),
+            Dispatcher::Shared(_) | Dispatcher::KeyShared(_) => None,
+        }
+    }
+
+    /// Does what is due. Returns whether there may be something to dispatch.
+    pub(crate) fn tick(&mut self, lane: &mut Lane, lent: &Lent<'_>, turn: &mut Turn<'_>) -> bool {
+        match self {
+            Dispatcher::SingleActive(single) => single.tick(lane, lent, turn),
+            Dispatcher::Shared(_) | Dispatcher::KeyShared(_) => false,
         }
     }
 
@@ -132,7 +165,7 @@ impl Dispatcher {
     /// The consumer wants these entries again, or all that it holds.
     pub(crate) fn redeliver(&mut self, lane: &mut Lane, consumer: ConsumerIndex, ids: &[Position], lent: &Lent<'_>) {
         match self {
-            Dispatcher::SingleActive(single) => single.redeliver(lane, lent),
+            Dispatcher::SingleActive(single) => single.redeliver(lane, consumer, lent),
             Dispatcher::Shared(shared) => shared.redeliver(lane, consumer, ids),
             Dispatcher::KeyShared(keys) => keys.redeliver(lane, consumer, ids),
         }
@@ -260,6 +293,7 @@ impl Lane {
     }
 
     /// Whether a new entry is not to be delivered yet; then it comes up again when its time has come.
+    #[inline]
     fn put_off(&mut self, entry: &Entry, lent: &Lent<'_>, turn: &Turn<'_>) -> bool {
         let (deliver_at, tick) = (entry.meta.deliver_at_ms, lent.settings.delayed_tick_ms);
         if deliver_at <= turn.now.wall_ms || tick == 0 || lent.faults.delays_ignored {

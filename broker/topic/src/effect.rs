@@ -194,6 +194,17 @@ pub enum Reply {
         name: String,
         /// The last sequence id known, or -1.
         last_sequence: i64,
+        /// The epoch under which it has the topic to itself.
+        topic_epoch: Option<u64>,
+    },
+    /// A producer waits to have the topic to itself; `ProducerReady` or `Error` comes later, to the same request.
+    ProducerWaiting {
+        /// The request.
+        request: u64,
+        /// The producer.
+        producer: ProducerKey,
+        /// Its name, given or made.
+        name: String,
     },
     /// A consumer is attached.
     ConsumerReady {
@@ -213,6 +224,13 @@ pub enum Reply {
     CloseConsumer {
         /// The consumer.
         consumer: ConsumerKey,
+    },
+    /// Which consumer of a Failover subscription is the active one has changed; comes after the consumer's `ConsumerReady`.
+    ActiveChange {
+        /// The consumer that is told.
+        consumer: ConsumerKey,
+        /// Whether it is the active one now.
+        active: bool,
     },
     /// Acks were taken.
     AckDone {

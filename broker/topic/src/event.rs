@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use ledger::{CursorState, EntryCache, LedgerId, LedgerLimits, Position, Retention, StoreError, StoredEntry};
 
-use crate::{ConsumerKey, ConsumerSlot, Effects, ProducerKey, ProducerSlot, Tag};
+use crate::{AccessMode, ConsumerKey, ConsumerSlot, Effects, ProducerKey, ProducerSlot, Tag};
 
 /// The owner's clocks, read once a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,9 @@ pub struct TopicSettings {
     pub max_read_bytes: usize,
     /// Entries one consumer gets before the next one's turn (`dispatcherMaxRoundRobinBatchSize`).
     pub max_round_robin: usize,
+    /// How long the next active consumer of a Failover subscription waits for the acks of the one before
+    /// (`activeConsumerFailoverDelayTimeMillis`).
+    pub failover_delay_ms: u64,
     /// Unacked messages a Shared consumer may hold (`maxUnackedMessagesPerConsumer`), 0 = no limit.
     pub max_unacked_per_consumer: u32,
     /// Unacked messages a Shared subscription may hold (`maxUnackedMessagesPerSubscription`), 0 = no limit.
@@ -64,6 +67,8 @@ pub struct TopicSettings {
     pub non_durable_grace_ms: u64,
     /// How often consumed ledgers are looked for, in milliseconds (`retentionCheckIntervalInSeconds`).
     pub retention_check_ms: u64,
+    /// Whether and how messages that are sent twice are recognised.
+    pub deduplication: Deduplication,
     /// How exactly delayed messages are timed, in milliseconds: none is early, and none later than this
     /// (`delayedDeliveryTickTimeMillis`). 0 delivers all at once.
     pub delayed_tick_ms: u64,
@@ -76,6 +81,35 @@ pub struct TopicSettings {
     pub auto_subscription: bool,
     /// Prefix of generated producer names: `{cluster}-{instance}`.
     pub producer_name_prefix: String,
+}
+
+/// How messages that are sent twice are recognised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deduplication {
+    /// Whether they are (`brokerDeduplicationEnabled`, or the namespace's policy); settled when a topic is loaded.
+    pub enabled: bool,
+    /// After how many entries the sequence ids are saved (`brokerDeduplicationEntriesInterval`); a load replays as many.
+    pub snapshot_entries: u64,
+    /// After how long they are saved otherwise, in milliseconds (`brokerDeduplicationSnapshotIntervalSeconds`).
+    pub snapshot_ms: u64,
+    /// How many producers' ids are saved (`brokerDeduplicationMaxNumberOfProducers`).
+    pub max_producers: usize,
+    /// After how long without a producer a name is forgotten, in milliseconds
+    /// (`brokerDeduplicationProducerInactivityTimeoutMinutes`).
+    pub forget_after_ms: u64,
+}
+
+impl Default for Deduplication {
+    /// Pulsar's defaults.
+    fn default() -> Deduplication {
+        Deduplication {
+            enabled: false,
+            snapshot_entries: 1_000,
+            snapshot_ms: 120_000,
+            max_producers: 10_000,
+            forget_after_ms: 360 * 60_000,
+        }
+    }
 }
 
 /// A durable cursor as it was loaded.
@@ -106,6 +140,10 @@ pub struct AttachProducer {
     pub user_provided_name: bool,
     /// The client's count of reconnects of this producer.
     pub epoch: u64,
+    /// How it shares the topic with others.
+    pub access: AccessMode,
+    /// The epoch it had the topic under before, if it had.
+    pub topic_epoch: Option<u64>,
     /// A subscription to create before the answer.
     pub initial_subscription: Option<String>,
     /// Properties, for statistics.

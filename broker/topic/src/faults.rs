@@ -9,6 +9,10 @@ pub struct Faults {
     pub highest_id_in_receipt: bool,
     /// Entries of a consumer that leaves are sent again as if for the first time.
     pub count_not_raised_on_close: bool,
+    /// The next active consumer of a Failover subscription goes on where the one before was.
+    pub takeover_without_rewind: bool,
+    /// Sequence ids that are already known are taken for new ones.
+    pub duplicates_are_new: bool,
     /// A Key_Shared consumer that gets a range is sent new entries of keys whose old owner holds some.
     pub draining_ignored: bool,
     /// A new entry of a key goes past those that wait.

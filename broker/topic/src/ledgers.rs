@@ -17,9 +17,18 @@ pub(crate) struct Ledgers {
     rollover: Rollover,
     /// Ledgers that the list being recorded no longer has; deleted when it is.
     recording: Option<VecDeque<LedgerId>>,
+    properties: Revisions,
     trim_wanted: bool,
     check_at: u64,
     creation: BackOff,
+}
+
+/// How often the topic's properties were changed, by now, in the list being recorded, and in the recorded one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Revisions {
+    now: u64,
+    recording: u64,
+    recorded: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +53,16 @@ pub(crate) enum Recorded {
 
 impl Ledgers {
     pub(crate) fn new(chain: ManagedLedger, version: i64, check_at: u64) -> Ledgers {
-        Ledgers { chain, version, rollover: Rollover::No, recording: None, trim_wanted: true, check_at, creation: BackOff::default() }
+        Ledgers {
+            chain,
+            version,
+            rollover: Rollover::No,
+            recording: None,
+            properties: Revisions::default(),
+            trim_wanted: true,
+            check_at,
+            creation: BackOff::default(),
+        }
     }
 
     /// Begins a rollover if the current ledger is full.
@@ -85,10 +103,27 @@ impl Ledgers {
             self.rollover = Rollover::Recording(old);
             self.record(errands, turn);
         }
+        if self.recording.is_none() && self.properties.recorded < self.properties.now {
+            self.record(errands, turn);
+        }
+    }
+
+    /// Sets a property of the topic and has it recorded as soon as possible; returns the revision to wait for.
+    pub(crate) fn set_property(&mut self, key: &str, value: String, errands: &mut Errands, turn: &mut Turn<'_>) -> u64 {
+        self.chain.set_property(key, value);
+        self.properties.now += 1;
+        self.advance(errands, turn);
+        self.properties.now
+    }
+
+    /// The revision of the properties that is recorded.
+    pub(crate) fn recorded_properties(&self) -> u64 {
+        self.properties.recorded
     }
 
     fn record(&mut self, errands: &mut Errands, turn: &mut Turn<'_>) {
         self.recording = Some(self.chain.take_dropped().into());
+        self.properties.recording = self.properties.now;
         let bytes = ManagedLedger::encode_list(&self.chain.list());
         let change = Change::Ledgers { bytes, expected: self.version };
         turn.out.push(Effect::Change { tag: errands.begin(Errand::LedgerList), change });
@@ -97,6 +132,7 @@ impl Ledgers {
     /// The list is recorded: only now may what it left out be deleted.
     pub(crate) fn recorded(&mut self, version: i64, turn: &mut Turn<'_>) -> Recorded {
         self.version = version;
+        self.properties.recorded = self.properties.recording;
         let dropped = self.recording.take().unwrap_or_default();
         let mut outcome = Recorded::Trimmed;
         if let Rollover::Recording(old) = self.rollover {

@@ -1,6 +1,7 @@
 //! What a topic lends its subscriptions for one call.
 
 use ledger::{CacheKey, ManagedLedger};
+use wire::TopicName;
 
 use crate::errand::Errands;
 use crate::faults::Faults;
@@ -8,6 +9,7 @@ use crate::{Now, TopicSettings};
 
 /// The topic's side of a call into a subscription.
 pub(crate) struct Lent<'a> {
+    pub(crate) topic: &'a TopicName,
     pub(crate) ledger: &'a ManagedLedger,
     pub(crate) settings: &'a TopicSettings,
     pub(crate) errands: &'a mut Errands,

@@ -6,7 +6,9 @@
 mod nonpersistent;
 mod topic;
 
+mod access;
 mod attach;
+mod dedup;
 mod producers;
 mod publishing;
 
@@ -37,10 +39,12 @@ mod lent;
 mod peek;
 pub mod stats;
 
+pub use access::AccessMode;
+pub use dedup::{DEDUPLICATION_CURSOR, Sequences};
 pub use effect::{Change, Effect, Effects, Reply, Tag};
 pub use event::{
-    Ack, AckIds, AttachConsumer, AttachProducer, HashRange, KeySharedPolicy, KeySplit, Now, Publish, ReadOutcome, SeekTo, StartAt,
-    StoredCursor, SubscriptionKind, TopicSettings, Turn,
+    Ack, AckIds, AttachConsumer, AttachProducer, Deduplication, HashRange, KeySharedPolicy, KeySplit, Now, Publish, ReadOutcome, SeekTo,
+    StartAt, StoredCursor, SubscriptionKind, TopicSettings, Turn,
 };
 pub use keys::{ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, ProducerSlot};
 pub use nonpersistent::NonPersistentTopic;

@@ -15,7 +15,7 @@ use crate::event::{Ack, AttachConsumer, AttachProducer, Publish};
 use crate::peek::entry_meta;
 use crate::producers::Producers;
 use crate::stats::{SubscriptionStats, TopicStats};
-use crate::{ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, Reply, SubscriptionKind, TopicSettings, Turn};
+use crate::{AccessMode, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, Reply, SubscriptionKind, TopicSettings, Turn};
 
 /// The id of every message.
 const NOWHERE: Position = Position { ledger: LedgerId(0), entry: EntryId(0) };
@@ -102,14 +102,18 @@ impl NonPersistentTopic {
         if self.closing {
             return refuse(turn, producer.connection, request, ServerError::ServiceNotReady, "the topic is being unloaded");
         }
-        let attached = self.producers.attached(producer).map(|(slot, name)| (slot, name.to_owned()));
+        if attach.access != AccessMode::Shared {
+            let message = "producers share a non-persistent topic: only the access mode Shared is served";
+            return refuse(turn, producer.connection, request, ServerError::NotAllowedError, message);
+        }
+        let attached = self.producers.attached(producer).map(|(slot, name, _)| (slot, name.to_owned()));
         let outcome = match attached {
             Some(known) => Ok(known),
             None => self.producers.attach(attach, &self.settings.producer_name_prefix, turn.now),
         };
         match outcome {
             Ok((slot, name)) => {
-                let reply = Reply::ProducerReady { request, producer, slot, name, last_sequence: -1 };
+                let reply = Reply::ProducerReady { request, producer, slot, name, last_sequence: -1, topic_epoch: None };
                 turn.out.push(Effect::Reply { to: producer.connection, reply });
             }
             Err(taken) => refuse(turn, producer.connection, request, ServerError::ProducerBusy, &taken.to_string()),

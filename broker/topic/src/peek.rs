@@ -18,6 +18,11 @@ pub(crate) fn entry_meta(entry: &[u8]) -> EntryMeta {
     }
 }
 
+/// Whether an entry is a part of a larger message, and not the last one.
+pub(crate) fn is_unfinished(entry: &[u8]) -> bool {
+    wire::payload::peek(entry).is_ok_and(|peek| peek.chunk.is_some_and(|chunk| !chunk.is_last()))
+}
+
 /// A batch whose first message cannot be read has no key.
 fn key_slot(peek: &Peek<'_>) -> u16 {
     wire::payload::sticky_key(peek).ok().flatten().map_or_else(no_key, |key| key.slot())

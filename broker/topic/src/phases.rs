@@ -14,14 +14,27 @@ use crate::{ConsumerKey, Effect, Reply, Topic, Turn};
 impl Topic {
     /// Begins a subscription that starts at `start`; `waiter` is told when it is there.
     pub(crate) fn open_subscription(&mut self, turn: &mut Turn<'_>, name: String, durable: bool, start: StartAt, waiter: Waiter) {
+        self.begin_subscription(turn, name, durable, start, vec![waiter]);
+    }
+
+    /// Begins a subscription; `waiters` are told when it is there.
+    pub(crate) fn begin_subscription(
+        &mut self,
+        turn: &mut Turn<'_>,
+        name: String,
+        durable: bool,
+        start: StartAt,
+        waiters: Vec<Waiter>,
+    ) -> SubscriptionIndex {
         let entry = self.subscriptions.vacant_entry();
         let index = entry.key();
         let cursor = Cursor::new(self.ledgers.chain.before_first(), &self.ledgers.chain);
         let mut subscription = Subscription::new(name.clone(), index, cursor, durable);
-        subscription.waiters.push(waiter);
+        subscription.waiters = waiters;
         entry.insert(subscription);
         self.by_name.insert(name, index);
         self.start_at(turn, index, start);
+        index
     }
 
     /// Moves the cursor of a subscription without consumers, at once or after a search, then lets in who waits.

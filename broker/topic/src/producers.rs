@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use slab::Slab;
 
+use crate::dedup::Known;
 use crate::event::AttachProducer;
 use crate::stats::ProducerStats;
-use crate::{Now, ProducerKey, ProducerSlot};
+use crate::{AccessMode, Now, ProducerKey, ProducerSlot};
 
 /// One attached producer, or one that has left and whose publishes are not all answered.
 #[derive(Debug)]
@@ -15,6 +16,9 @@ pub(crate) struct Producer {
     name: String,
     user_provided_name: bool,
     epoch: u64,
+    access: AccessMode,
+    /// Where its sequence ids are kept, if they are.
+    pub(crate) known: Option<Known>,
     /// Publishes not answered.
     pub(crate) pending: u32,
     /// A publish was refused: none is taken until it attaches again, so that no later one overtakes it.
@@ -60,19 +64,16 @@ impl Producers {
         (producer.key == key && producer.presence == Presence::Attached).then_some(producer)
     }
 
-    /// Whether this very producer is attached; its slot and name.
-    pub(crate) fn attached(&self, key: ProducerKey) -> Option<(ProducerSlot, &str)> {
+    /// Whether this very producer is attached; its slot, its name and how it shares.
+    pub(crate) fn attached(&self, key: ProducerKey) -> Option<(ProducerSlot, &str, AccessMode)> {
         let slot = *self.by_key.get(&key)?;
         let producer = self.slots.get(slot as usize)?;
-        (producer.presence == Presence::Attached).then_some((ProducerSlot(slot), producer.name.as_str()))
+        (producer.presence == Presence::Attached).then_some((ProducerSlot(slot), producer.name.as_str(), producer.access))
     }
 
     /// Lets a producer in under the name it asks for, or one made for it.
     pub(crate) fn attach(&mut self, attach: AttachProducer, prefix: &str, now: Now) -> Result<(ProducerSlot, String), NameTaken> {
-        let name = match attach.name.as_deref().filter(|name| !name.is_empty()) {
-            Some(name) => name.to_owned(),
-            None => self.make_name(prefix),
-        };
+        let name = self.name_for(&attach, prefix);
         if let Some(other) = self.by_name.get(&name).copied() {
             self.make_room(other, &attach)?;
         }
@@ -81,6 +82,8 @@ impl Producers {
             name: name.clone(),
             user_provided_name: attach.user_provided_name,
             epoch: attach.epoch,
+            access: attach.access,
+            known: None,
             pending: 0,
             refused: false,
             presence: Presence::Attached,
@@ -111,6 +114,14 @@ impl Producers {
             self.remove(slot);
         }
         Ok(())
+    }
+
+    /// The name it asks for, or one made for it.
+    pub(crate) fn name_for(&mut self, attach: &AttachProducer, prefix: &str) -> String {
+        match attach.name.as_deref().filter(|name| !name.is_empty()) {
+            Some(name) => name.to_owned(),
+            None => self.make_name(prefix),
+        }
     }
 
     fn make_name(&mut self, prefix: &str) -> String {
@@ -183,6 +194,29 @@ impl Producers {
         keys
     }
 
+    /// Where the sequence ids of a producer are kept.
+    pub(crate) fn set_known(&mut self, slot: ProducerSlot, known: Option<Known>) {
+        if let Some(producer) = self.slots.get_mut(slot.0 as usize) {
+            producer.known = known;
+        }
+    }
+
+    /// Where the sequence ids of all producers are kept that are attached or have publishes that are not answered.
+    pub(crate) fn known(&self) -> Vec<Known> {
+        self.slots.iter().filter_map(|(_, producer)| producer.known).collect()
+    }
+
+    /// Producers that are attached, or closing with publishes that are not answered.
+    pub(crate) fn present(&self) -> usize {
+        self.slots.iter().filter(|(_, producer)| producer.presence != Presence::Gone).count()
+    }
+
+    /// Whether one that is present has this name.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        let slot = self.by_name.get(name).and_then(|slot| self.slots.get(*slot as usize));
+        slot.is_some_and(|producer| producer.presence != Presence::Gone)
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.slots.iter().filter(|(_, producer)| producer.presence == Presence::Attached).count()
     }
@@ -205,7 +239,6 @@ pub(crate) struct Answered {
 
 impl Producer {
     pub(crate) fn published(&mut self, messages: u32, bytes: usize) {
-        self.pending += 1;
         self.messages_in += u64::from(messages);
         self.bytes_in += bytes as u64;
     }
@@ -214,6 +247,7 @@ impl Producer {
         ProducerStats {
             name: self.name.clone(),
             id: self.key.id,
+            access_mode: self.access.name(),
             messages_in: self.messages_in,
             bytes_in: self.bytes_in,
             address: self.address.clone(),

@@ -6,8 +6,9 @@ use bytes::Bytes;
 use ledger::{AppendError, Entry, EntryMeta, Position, StoreError};
 use wire::ServerError;
 
+use crate::dedup::Known;
 use crate::event::Publish;
-use crate::peek::entry_meta;
+use crate::peek::{entry_meta, is_unfinished};
 use crate::producers::Answered;
 use crate::{Effect, ProducerKey, ProducerSlot, Reply, Topic, Turn};
 
@@ -19,6 +20,10 @@ struct Waiting {
     producer: ProducerSlot,
     sequence: u64,
     highest_sequence: u64,
+    /// Where its sequence ids count.
+    known: Option<Known>,
+    /// Whether it was stored before: it is only answered, in its turn.
+    duplicate: bool,
     meta: EntryMeta,
     bytes: Bytes,
 }
@@ -62,7 +67,19 @@ impl Topic {
             return turn.out.push(Effect::Refused { to: key, sequence, error, message, bytes: held });
         }
         let meta = entry_meta(&bytes);
-        let mut waiting = Waiting { at: Position::EARLIEST, producer: slot, sequence, highest_sequence, meta, bytes };
+        let mut waiting =
+            Waiting { at: Position::EARLIEST, producer: slot, sequence, highest_sequence, known: None, duplicate: false, meta, bytes };
+        if let (Some(dedup), Some(known)) = (&mut self.dedup, producer.known) {
+            // Of a larger message the last part tells that it is complete: the others do not count, but need not be there again.
+            let counts = !(meta.is_chunk && is_unfinished(&waiting.bytes));
+            waiting.known = counts.then_some(known);
+            let is_new = if counts { dedup.is_new(known, sequence, highest_sequence) } else { dedup.is_beyond(known, sequence) };
+            waiting.duplicate = !is_new && !self.faults.duplicates_are_new;
+        }
+        producer.pending += 1;
+        if waiting.duplicate {
+            return self.answer_duplicate(turn, waiting);
+        }
         if self.publishes.assigned == self.publishes.waiting.len() {
             match self.ledgers.chain.append(waiting.bytes.len()) {
                 Ok(at) => {
@@ -73,6 +90,7 @@ impl Topic {
                 Err(AppendError::RollingOver) => {}
                 Err(AppendError::Terminated) => {
                     producer.refused = true;
+                    producer.pending -= 1;
                     let message = "the topic is terminated".to_owned();
                     return turn.out.push(Effect::Refused {
                         to: key,
@@ -82,7 +100,10 @@ impl Topic {
                         bytes: held,
                     });
                 }
-                Err(AppendError::Fenced) => return turn.out.push(Effect::Forgotten { to: key, bytes: held }),
+                Err(AppendError::Fenced) => {
+                    producer.pending -= 1;
+                    return turn.out.push(Effect::Forgotten { to: key, bytes: held });
+                }
             }
         }
         producer.published(meta.messages, waiting.bytes.len());
@@ -93,11 +114,34 @@ impl Topic {
         self.ledgers.roll_if_full(&mut self.errands, turn);
     }
 
+    /// What was stored before, or is being stored, gets its receipt in its turn: when everything that was published before it is durable.
+    fn answer_duplicate(&mut self, turn: &mut Turn<'_>, mut waiting: Waiting) {
+        let Publishes { waiting: before, assigned } = &mut self.publishes;
+        match before.back() {
+            None => return self.receipt(turn, waiting),
+            Some(last) if *assigned == before.len() => {
+                waiting.at = last.at;
+                *assigned += 1;
+            }
+            Some(_) => {}
+        }
+        before.push_back(waiting);
+    }
+
     /// A rollover has ended: the publishes that came meanwhile go on, in order.
     pub(crate) fn flush_publishes(&mut self, turn: &mut Turn<'_>) {
+        let mut last = self.publishes.assigned.checked_sub(1).and_then(|last| self.publishes.waiting.get(last)).map(|last| last.at);
         while let Some(waiting) = self.publishes.waiting.get_mut(self.publishes.assigned) {
+            if waiting.duplicate
+                && let Some(last) = last
+            {
+                waiting.at = last;
+                self.publishes.assigned += 1;
+                continue;
+            }
             let Ok(at) = self.ledgers.chain.append(waiting.bytes.len()) else { return };
             waiting.at = at;
+            last = Some(at);
             turn.out.push(Effect::Append { at, bytes: waiting.bytes.clone() });
             self.publishes.assigned += 1;
             self.ledgers.roll_if_full(&mut self.errands, turn);
@@ -117,25 +161,32 @@ impl Topic {
         let Some(confirmed) = confirmed else { return };
         self.ledgers.chain.confirm(confirmed);
         self.ledgers.advance(&mut self.errands, turn);
+        self.save_sequences_if_due(turn);
         self.dispatch_all(turn);
         self.finish_unload(turn);
     }
 
     fn receipt(&mut self, turn: &mut Turn<'_>, waiting: Waiting) {
-        let Waiting { at, producer, sequence, highest_sequence, meta, bytes } = waiting;
+        let Waiting { at, producer, sequence, highest_sequence, known, duplicate, meta, bytes } = waiting;
+        if let Some(dedup) = self.dedup.as_mut().filter(|_| !duplicate) {
+            dedup.stored(known, sequence, highest_sequence);
+        }
         let Answered { to, key, closed } = self.producers.answered(producer);
         let held = held_bytes(&bytes);
         match (to, key) {
             (Some(to), _) => {
                 let sequence = if self.faults.highest_id_in_receipt { sequence.max(highest_sequence) } else { sequence };
-                turn.out.push(Effect::Receipt { to, sequence, highest_sequence, at: Some(at), bytes: held });
+                turn.out.push(Effect::Receipt { to, sequence, highest_sequence, at: (!duplicate).then_some(at), bytes: held });
             }
             (None, Some(key)) => turn.out.push(Effect::Forgotten { to: key, bytes: held }),
             (None, None) => {}
         }
         answer_close(turn, key, closed);
+        if closed.is_some() {
+            self.promote(turn);
+        }
         // Without consumers nobody is about to read it.
-        if !self.seats.is_empty() {
+        if !duplicate && !self.seats.is_empty() {
             turn.cache.insert(self.cache, Entry { at, bytes, meta });
         }
     }

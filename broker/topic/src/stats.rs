@@ -40,6 +40,8 @@ pub struct ConsumerStats {
 /// Numbers of one producer.
 #[derive(Clone, Debug, Default)]
 pub struct ProducerStats {
+    /// How it shares the topic: `Shared`, `Exclusive`, `WaitForExclusive`, `ExclusiveWithFencing`.
+    pub access_mode: &'static str,
     /// Its name.
     pub name: String,
     /// Its id, as its connection chose it.
@@ -89,6 +91,8 @@ pub struct SubscriptionStats {
     pub read_position: String,
     /// Ranges acked beyond the mark-delete position.
     pub acked_ranges: u64,
+    /// The name of the consumer that gets everything, where one does.
+    pub active_consumer: Option<String>,
     /// Its consumers.
     pub consumers: Vec<ConsumerStats>,
     /// Cursor properties.
@@ -122,8 +126,14 @@ pub struct TopicStats {
     pub storage_reads: u64,
     /// The ledgers: id, entries, bytes.
     pub ledgers: Vec<(i64, u64, u64)>,
+    /// Producers that wait to have the topic to themselves.
+    pub waiting_producers: u32,
     /// Its producers.
     pub producers: Vec<ProducerStats>,
+    /// Whether messages that are sent twice are recognised.
+    pub deduplication: bool,
+    /// The cursor that keeps the sequence ids, which is no subscription.
+    pub deduplication_cursor: Option<Box<SubscriptionStats>>,
     /// Its subscriptions.
     pub subscriptions: Vec<SubscriptionStats>,
 }

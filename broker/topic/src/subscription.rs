@@ -172,7 +172,7 @@ impl Subscription {
         let write = self.persistence.as_ref().and_then(|persistence| persistence.deadline(&self.lane.cursor, settings));
         let expiry = self.expires_at.filter(|_| self.is_open());
         let due = self.lane.delayed.deadline().filter(|_| !self.lane.consumers.is_empty());
-        [search, write, self.lane.reads.retry_at(), expiry, due].into_iter().flatten().min()
+        [search, write, self.lane.reads.retry_at(), self.dispatcher.deadline(), expiry, due].into_iter().flatten().min()
     }
 
     pub(crate) fn stats(&self, lent_ledger: &ledger::ManagedLedger, settings: &TopicSettings) -> SubscriptionStats {
@@ -181,10 +181,13 @@ impl Subscription {
         let max_unacked = settings.max_unacked_per_consumer;
         let unacked = self.dispatcher.unacked(&self.lane, lent_ledger);
         let mut consumers: Vec<_> = self.lane.consumers.iter().map(|(_, consumer)| consumer.stats(kind, max_unacked, backlog)).collect();
-        if let (true, [only]) = (self.dispatcher.acks_cumulatively(), consumers.as_mut_slice()) {
-            only.unacked_messages = unacked;
-            only.blocked_on_unacked = false;
-        }
+        let active = self.dispatcher.active();
+        let place = self.lane.consumers.iter().position(|(index, _)| active.is_some_and(|active| active as usize == index));
+        let active_consumer = place.and_then(|place| consumers.get_mut(place)).map(|holder| {
+            holder.unacked_messages = unacked;
+            holder.blocked_on_unacked = false;
+            holder.name.clone()
+        });
         SubscriptionStats {
             name: self.name.clone(),
             kind,
@@ -200,6 +203,7 @@ impl Subscription {
             mark_delete: self.lane.cursor.mark_delete().to_string(),
             read_position: self.lane.cursor.read_position().to_string(),
             acked_ranges: self.lane.cursor.ranges() as u64,
+            active_consumer,
             consumers,
             properties: self.persistence.as_ref().map(|persistence| persistence.properties().to_vec()).unwrap_or_default(),
         }

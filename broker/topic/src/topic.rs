@@ -6,7 +6,9 @@ use ledger::{CacheKey, Cursor, LedgerId, ManagedLedger, Position, StoreError};
 use slab::Slab;
 use wire::{ServerError, TopicName};
 
+use crate::access::{Access, EPOCH_PROPERTY};
 use crate::consumer::ConsumerIndex;
+use crate::dedup::Dedup;
 use crate::dispatcher::Step;
 use crate::errand::{Errand, Errands, SubscriptionIndex};
 use crate::event::{Ack, ReadOutcome, StoredCursor, TopicSettings, Turn};
@@ -29,6 +31,9 @@ pub struct Topic {
     pub(crate) cache: CacheKey,
     pub(crate) ledgers: Ledgers,
     pub(crate) producers: Producers,
+    pub(crate) access: Access,
+    /// What was published before, if that matters.
+    pub(crate) dedup: Option<Dedup>,
     pub(crate) publishes: Publishes,
     pub(crate) subscriptions: Slab<Subscription>,
     pub(crate) by_name: HashMap<String, SubscriptionIndex>,
@@ -81,6 +86,7 @@ impl Topic {
         now: Now,
     ) -> Topic {
         let released = ledger.first();
+        let access = Access::loaded(ledger.property(EPOCH_PROPERTY));
         let check_at = now.monotonic_ms + settings.retention_check_ms;
         let mut topic = Topic {
             name,
@@ -88,6 +94,8 @@ impl Topic {
             cache,
             ledgers: Ledgers::new(ledger, version, check_at),
             producers: Producers::default(),
+            access,
+            dedup: None,
             publishes: Publishes::default(),
             subscriptions: Slab::new(),
             by_name: HashMap::new(),
@@ -135,6 +143,7 @@ impl Topic {
     /// The subscriptions, and what the topic lends them.
     pub(crate) fn lend(&mut self) -> (&mut Slab<Subscription>, Lent<'_>) {
         let lent = Lent {
+            topic: &self.name,
             ledger: &self.ledgers.chain,
             settings: &self.settings,
             errands: &mut self.errands,
@@ -305,6 +314,7 @@ impl Topic {
             self.flush_publishes(turn);
         }
         self.ledgers.advance(&mut self.errands, turn);
+        self.settle_claim(turn);
         self.trim(turn);
     }
 
@@ -382,7 +392,8 @@ impl Topic {
             return Some(self.now.monotonic_ms);
         }
         let subscriptions = self.subscriptions.iter().filter_map(|(_, subscription)| subscription.deadline(&self.settings));
-        subscriptions.chain(self.ledgers.deadline()).chain(self.expiry_deadline()).min()
+        let dedup = self.dedup.as_ref().and_then(Dedup::deadline);
+        subscriptions.chain(self.ledgers.deadline()).chain(dedup).chain(self.expiry_deadline()).min()
     }
 
     /// Does what is due.
@@ -392,6 +403,7 @@ impl Topic {
         }
         self.now = turn.now;
         self.ledgers.tick(&self.settings, &mut self.errands, turn);
+        self.tick_sequences(turn);
         self.tick_expiry(turn);
         let indices: Vec<SubscriptionIndex> = self.subscriptions.iter().map(|(index, _)| index).collect();
         for index in indices {
@@ -423,7 +435,10 @@ impl Topic {
             self.advance(turn, index);
         }
         self.with_persistence(index, |persistence, cursor, lent| persistence.poll(cursor, lent, turn));
-        if reading || due {
+        let (subscriptions, lent) = self.lend();
+        let ready =
+            subscriptions.get_mut(index).is_some_and(|subscription| subscription.dispatcher.tick(&mut subscription.lane, &lent, turn));
+        if reading || due || ready {
             self.dispatch(turn, index);
         }
     }

@@ -45,6 +45,7 @@ impl Topic {
             return;
         }
         self.closing = true;
+        self.refuse_waiting(turn);
         // Without a position they were never stored: their producers send them again, to the next owner.
         self.forget_publishes(turn, false);
         for (to, request) in self.errands.take_last_message() {
@@ -89,6 +90,9 @@ impl Topic {
         }
         if self.fenced == Some(Fenced::Lost) {
             return;
+        }
+        if self.publishes.is_empty() && self.has_unsaved_sequences() {
+            self.note_sequences();
         }
         let (subscriptions, mut lent) = self.lend();
         for (_, subscription) in subscriptions.iter_mut().filter(|(_, subscription)| subscription.is_open()) {

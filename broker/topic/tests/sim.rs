@@ -38,11 +38,14 @@ fn every_promise_holds_for_every_seed() {
         total.crashes += tally.crashes;
         total.unloads += tally.unloads;
         total.seeks += tally.seeks;
+        total.duplicates += tally.duplicates;
+        total.takeovers += tally.takeovers;
         total.delayed += tally.delayed;
         total.parts += tally.parts;
     }
     eprintln!("{total:?}");
     let enough = total.acknowledged > 1_000 && total.redelivered > 1_000 && total.crashes > 100 && total.unloads > 100 && total.seeks > 100;
+    let enough = enough && total.duplicates > 100 && total.takeovers > 100;
     let enough = enough && total.delayed > 1_000 && total.parts > 1_000;
     assert!(enough, "a simulation in which nothing happens proves nothing: {total:?}");
 }
@@ -66,6 +69,20 @@ fn a_redelivery_count_that_is_not_raised_on_close_is_noticed() {
     let faults = Faults { count_not_raised_on_close: true, ..Faults::default() };
     let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 20).expect("noticed");
     assert!(violation.contains("came with count"), "{violation}");
+}
+
+#[test]
+fn a_takeover_that_does_not_go_back_to_what_was_not_acked_is_noticed() {
+    let faults = Faults { takeover_without_rewind: true, ..Faults::default() };
+    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 50).expect("noticed");
+    assert!(violation.contains("left out") || violation.contains("never came") || violation.contains("do not come"), "{violation}");
+}
+
+#[test]
+fn a_message_that_is_stored_twice_is_noticed() {
+    let faults = Faults { duplicates_are_new: true, ..Faults::default() };
+    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 50).expect("noticed");
+    assert!(violation.contains("is stored twice"), "{violation}");
 }
 
 #[test]

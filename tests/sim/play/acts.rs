@@ -78,7 +78,7 @@ impl Play {
                 let at = self.some_position();
                 (StartAt::At(at), Some(at))
             }
-            (_, false, "latest") => (StartAt::Latest, self.acknowledged.last_key_value().map(|(at, _)| at.following())),
+            (_, false, "latest") => (StartAt::Latest, Some(self.end())),
             _ => (StartAt::Earliest, None),
         };
         let request = self.request(Request::Consumer(index, floor));
@@ -91,7 +91,7 @@ impl Play {
             durable,
             start: Some(start),
             name: format!("c{index}"),
-            priority: i32::from(index == 3),
+            priority: i32::from(index == 3 || index == 10),
             epoch: None,
             key_shared: split_of(name).policy(index),
             properties: Vec::new(),

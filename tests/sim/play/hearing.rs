@@ -12,8 +12,9 @@ impl Play {
         for effect in std::mem::take(&mut self.owner.heard) {
             match effect {
                 Effect::Receipt { to, sequence, highest_sequence, at, .. } => {
-                    let producer = self.producers.iter_mut().find(|producer| producer.key() == to).ok_or("a receipt for nobody")?;
-                    producer.receipt(sequence, highest_sequence, at, &mut self.acknowledged)?;
+                    let index = self.producers.iter().position(|producer| producer.key() == to).ok_or("a receipt for nobody")?;
+                    let at = if at.is_none() { self.stored_before(index, sequence)? } else { at };
+                    self.producers[index].receipt(sequence, highest_sequence, at, &mut self.acknowledged)?;
                     self.tally.acknowledged += 1;
                 }
                 Effect::Refused { to, .. } => {
@@ -45,6 +46,45 @@ impl Play {
         Ok(())
     }
 
+    /// Where a message is of which a producer was told that it is stored already; none if it was let go of since.
+    fn stored_before(&mut self, producer: usize, sequence: u64) -> Result<Option<Position>, String> {
+        if !self.settings.deduplication.enabled {
+            return Err("a receipt without a position".to_owned());
+        }
+        self.tally.duplicates += 1;
+        let name = format!("p{producer}");
+        let found = self.stored().filter(|stored| stored.name == name && stored.sequence == sequence).last().map(|stored| stored.at);
+        match found {
+            None if self.owner.world.deleted.is_empty() => Err(format!("{sequence} of {name} is said to be stored and is lost")),
+            found => Ok(found),
+        }
+    }
+
+    fn active_change(&mut self, key: topic::ConsumerKey, active: bool) -> Result<(), String> {
+        let Some(index) = self.consumers.iter().position(|known| known.key == key) else { return Ok(()) };
+        self.note(|| format!("consumer {index} is told that it is active: {active}"));
+        self.tally.takeovers += usize::from(active);
+        let consumer = &self.consumers[index];
+        if consumer.slot.is_none() {
+            return Err(format!("consumer {index} is told that it is active: {active}, and is not attached"));
+        }
+        if consumer.active == Some(active) {
+            return Err(format!("consumer {index} is told again that it is active: {active}"));
+        }
+        let subscription = consumer.subscription;
+        let others = |(other, known): (usize, &super::Consumer)| {
+            (other != index && known.subscription == subscription && known.slot.is_some() && known.active == Some(true)).then_some(other)
+        };
+        if active && let Some(other) = self.consumers.iter().enumerate().find_map(others) {
+            return Err(format!("consumer {index} is told that it is active while {other} is"));
+        }
+        self.consumers[index].active = Some(active);
+        if !active && let Some(mirror) = self.mirrors.get_mut(subscription) {
+            mirror.left(index);
+        }
+        Ok(())
+    }
+
     fn delivered(&mut self, delivery: &Delivery) -> Result<(), String> {
         let index = delivery.to;
         self.note(|| format!("consumer {index} gets {} (count {})", delivery.at, delivery.redeliveries));
@@ -56,6 +96,9 @@ impl Play {
         }
         if !consumer.writable {
             return Err(format!("{} came to {index}, whose connection is full", delivery.at));
+        }
+        if consumer.subscription == "failover" && consumer.active != Some(true) {
+            return Err(format!("{} came to {index}, which is not the active one", delivery.at));
         }
         let mirror = self.mirrors.get_mut(consumer.subscription).ok_or("a delivery of no subscription")?;
         let now = self.owner.now.wall_ms;
@@ -86,6 +129,7 @@ impl Play {
                     self.consumer_ready(index, slot, floor);
                 }
             }
+            Reply::ActiveChange { consumer, active } => self.active_change(consumer, active)?,
             Reply::CloseConsumer { consumer } => {
                 if let Some(index) = self.consumers.iter().position(|known| known.key == consumer) {
                     self.gone(index);
@@ -127,6 +171,7 @@ impl Play {
         let consumer = &mut self.consumers[index];
         let name = consumer.subscription;
         (consumer.slot, consumer.asking, consumer.permits, consumer.writable) = (Some(slot), false, 0, true);
+        consumer.active = None;
         let (_, kind, durable) = SUBSCRIPTIONS.into_iter().find(|(known, ..)| *known == name).expect("known");
         let floor = floor.unwrap_or(Position::EARLIEST).max(first(&self.owner.topic));
         if !durable {
@@ -145,8 +190,7 @@ impl Play {
     }
 
     fn bounded(&self, floor: Position) -> Position {
-        let end = self.acknowledged.last_key_value().map_or(floor, |(at, _)| at.following());
-        floor.min(end).max(first(&self.owner.topic))
+        floor.min(self.end()).max(first(&self.owner.topic))
     }
 
     pub(super) fn gone(&mut self, index: Index) {

@@ -36,7 +36,8 @@ impl Play {
                     return Err(format!("consumer {index} holds {}, the topic counts {}", mirror.unacked(index), known.unacked_messages));
                 }
                 let over = mirror.is_shared() && self.is_over_a_limit(known.unacked_messages, subscription.unacked_messages);
-                let takes = consumer.permits > 0 && consumer.writable && !over;
+                let standby = consumer.subscription == "failover" && consumer.active != Some(true);
+                let takes = consumer.permits > 0 && consumer.writable && !over && !standby;
                 if mirror.has_keys() {
                     continue;
                 }
@@ -58,7 +59,25 @@ impl Play {
             }
             self.check_keys_come(mirror, subscription)?;
         }
+        self.check_failover()?;
         if last { Ok(()) } else { self.check_nothing_lost() }
+    }
+
+    /// At rest exactly one consumer is the active one, and no other goes before it.
+    fn check_failover(&self) -> Result<(), String> {
+        let attached =
+            || self.consumers.iter().enumerate().filter(|(_, consumer)| consumer.subscription == "failover" && consumer.slot.is_some());
+        if attached().next().is_none() {
+            return Ok(());
+        }
+        let Some((active, _)) = attached().find(|(_, consumer)| consumer.active == Some(true)) else {
+            return Err("of the consumers of failover none is active".to_owned());
+        };
+        match attached().find(|(_, consumer)| consumer.active.is_none()) {
+            Some((silent, _)) => Err(format!("consumer {silent} was never told whether it is active")),
+            None if active == 10 && attached().count() > 1 => Err("consumer 10 is active before others of a lower number".to_owned()),
+            None => Ok(()),
+        }
     }
 
     /// Nobody may be waiting for a key, although nothing happens but what storage still has to bring: no publish, no permit.
@@ -89,7 +108,7 @@ impl Play {
     fn check_keys_come(&self, mirror: &Mirror, subscription: &SubscriptionStats) -> Result<(), String> {
         let takes = |index: Index| self.takes(index, mirror.unacked(index), subscription.unacked_messages);
         // A seek that a crash left unanswered may have moved it.
-        let mut stored = self.stored();
+        let mut stored = self.keyed();
         stored.retain(|at, _| *at > position(&subscription.mark_delete));
         match mirror.could_come(&stored, self.owner.now.wall_ms, self.look_ahead(subscription.consumers.len()), true, takes).first() {
             Some((at, owner)) => Err(format!(
@@ -101,7 +120,7 @@ impl Play {
     }
 
     /// All entries of the topic, with the slots of their keys.
-    fn stored(&self) -> BTreeMap<Position, Stored> {
+    fn keyed(&self) -> BTreeMap<Position, Stored> {
         self.stored_from(Position::new(0, 0))
     }
 

@@ -72,7 +72,12 @@ impl InternalStats {
             last_confirmed_entry: stats.last_confirmed,
             state: "LedgerOpened",
             ledgers: stats.ledgers.into_iter().enumerate().map(ledger).collect(),
-            cursors: stats.subscriptions.into_iter().map(|s| (s.name.clone(), CursorJson::new(s))).collect(),
+            cursors: stats
+                .subscriptions
+                .into_iter()
+                .chain(stats.deduplication_cursor.map(|cursor| *cursor))
+                .map(|s| (s.name.clone(), CursorJson::new(s)))
+                .collect(),
             schema_ledgers: Vec::new(),
             compacted_ledger: LedgerJson { ledger_id: -1, entries: -1, size: -1, offloaded: false, under_replicated: false },
         }

@@ -195,9 +195,9 @@ impl TopicStatsJson {
             ongoing_txn_count: 0,
             aborted_txn_count: 0,
             committed_txn_count: 0,
-            waiting_publishers: 0,
+            waiting_publishers: stats.waiting_producers,
             replication: BTreeMap::new(),
-            deduplication_status: "Disabled",
+            deduplication_status: if stats.deduplication { "Enabled" } else { "Disabled" },
             non_contiguous_deleted_messages_ranges: stats.subscriptions.iter().map(|s| s.acked_ranges).sum(),
             non_contiguous_deleted_messages_ranges_serialized_size: 0,
             delayed_message_index_size_in_bytes: 0,
@@ -212,7 +212,7 @@ impl TopicStatsJson {
 impl PublisherJson {
     fn new(stats: ProducerStats) -> Self {
         Self {
-            access_mode: "Shared",
+            access_mode: stats.access_mode,
             producer_id: stats.id,
             msg_rate_in: 0.0,
             msg_throughput_in: 0.0,
@@ -246,7 +246,7 @@ impl SubscriptionJson {
             msg_delayed: stats.delayed,
             msg_in_replay: 0,
             unacked_messages: stats.unacked_messages,
-            active_consumer_name: active_consumer(&stats),
+            active_consumer_name: stats.active_consumer,
             kind: stats.kind,
             msg_rate_expired: 0.0,
             msg_expired: stats.messages_expired,
@@ -301,11 +301,6 @@ impl ConsumerJson {
     }
 }
 
-fn active_consumer(stats: &SubscriptionStats) -> Option<String> {
-    let single = matches!(stats.kind, "Exclusive" | "Failover");
-    stats.consumers.first().filter(|_| single).map(|c| c.name.clone())
-}
-
 /// Bytes of a backlog, by the average size of the stored entries.
 pub(crate) fn backlog_bytes(entries: u64, stats: &TopicStats) -> u64 {
     let product = u128::from(stats.storage_bytes) * u128::from(entries.min(stats.storage_entries));
@@ -344,6 +339,7 @@ mod tests {
                 kind: "Exclusive",
                 durable: true,
                 backlog: 3,
+                active_consumer: Some("c-1".into()),
                 consumers: vec![ConsumerStats { name: "c-1".into(), available_permits: -2, last_flow_ms: 5, ..ConsumerStats::default() }],
                 ..SubscriptionStats::default()
             }],
@@ -395,6 +391,7 @@ mod tests {
         let mut stats = busy_topic();
         stats.subscriptions[0].kind = "";
         stats.subscriptions[0].consumers.clear();
+        stats.subscriptions[0].active_consumer = None;
         let json = spelt(stats, ALL);
         let subscription = json["subscriptions"]["s"].as_object().unwrap();
         assert!(!subscription.contains_key("type"));

@@ -248,7 +248,6 @@ static GROUPS: &[(&str, &[Later])] = &[
             not_yet("subscriptionTypesEnabled", SUBSCRIPTION_TYPES, "Exclusive,Shared,Failover,Key_Shared"),
             not_yet("subscriptionKeySharedUseConsistentHashing", FLAG, "true"),
             not_yet("subscriptionKeySharedConsistentHashingReplicaPoints", POSITIVE, "100"),
-            not_yet("activeConsumerFailoverDelayTimeMillis", MILLISECONDS, "1000"),
             not_yet("maxUnackedMessagesPerBroker", COUNT, "0"),
             not_yet("maxUnackedMessagesPerSubscriptionOnBrokerBlocked", SHARE, "0.16"),
             not_yet("subscriptionRedeliveryTrackerEnabled", FLAG, "true"),
@@ -258,13 +257,8 @@ static GROUPS: &[(&str, &[Later])] = &[
         ],
     ),
     (
-        "Deduplication, transactions and compaction",
+        "Transactions and compaction",
         &[
-            not_yet("brokerDeduplicationEnabled", FLAG, "false"),
-            not_yet("brokerDeduplicationMaxNumberOfProducers", POSITIVE, "10000"),
-            not_yet("brokerDeduplicationEntriesInterval", POSITIVE, "1000"),
-            not_yet("brokerDeduplicationSnapshotIntervalSeconds", SECONDS, "120"),
-            not_yet("brokerDeduplicationProducerInactivityTimeoutMinutes", MINUTES, "360"),
             not_yet("transactionCoordinatorEnabled", FLAG, "false"),
             not_yet("brokerServiceCompactionThresholdInBytes", COUNT, "0"),
             not_yet("brokerServiceCompactionMonitorIntervalInSeconds", SECONDS, "60"),

@@ -38,7 +38,7 @@ pub use problem::{ConfigError, Problem};
 pub use sources::{Origin, Sources};
 pub use storage::{Ledgers, Storage};
 pub use timing::{Patterns, Timing};
-pub use topics::{Dispatch, Topics};
+pub use topics::{Deduplication, Dispatch, Topics};
 pub use upkeep::Upkeep;
 
 use sources::Choice;
@@ -57,6 +57,8 @@ pub struct Config {
     pub topics: Topics,
     /// How fast and how far messages run ahead of acknowledgements.
     pub dispatch: Dispatch,
+    /// How messages that are sent twice are recognised.
+    pub deduplication: Deduplication,
     /// Delays and expiry.
     pub timing: Timing,
     /// Topic patterns.
@@ -74,7 +76,7 @@ pub struct Config {
 /// Says of each section in turn what is the same for all of them.
 macro_rules! each_section {
     ($callback:ident) => {
-        $callback!(network: Network, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, timing: Timing, patterns: Patterns, storage: Storage, ledgers: Ledgers, memory: Memory, upkeep: Upkeep)
+        $callback!(network: Network, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, deduplication: Deduplication, timing: Timing, patterns: Patterns, storage: Storage, ledgers: Ledgers, memory: Memory, upkeep: Upkeep)
     };
 }
 

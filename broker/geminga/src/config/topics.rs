@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::amounts::{ByteSize, SizeOr, SizeUnit, TimeOrForEver, TimeOrOff, TimeUnit, bytes};
+use super::amounts::{ByteSize, SizeOr, SizeUnit, TimeOrForEver, TimeOrOff, TimeUnit, bytes, milliseconds, minutes, seconds};
 use super::forms::{Flag, LimitOrOff, Number, OneOf};
 use super::table::settings;
 
@@ -66,6 +66,8 @@ settings! {
         /// Entries that one consumer of a Shared subscription gets before it is the next one's turn.
         max_round_robin_entries: NonZeroU32 = "dispatcherMaxRoundRobinBatchSize", Number(NonZeroU32::MIN, MAX_BATCH),
             default const { NonZeroU32::new(20).unwrap() };
+        /// How long the next consumer of a Failover subscription waits before it takes over, so that acks on their way still count.
+        failover_delay: Duration = "activeConsumerFailoverDelayTimeMillis", milliseconds(0, 3_600_000), default Duration::from_secs(1);
         /// Entries that may wait per consumer of a Key_Shared subscription, because their keys' owners take no more, while entries for
         /// others are looked for behind them. At the limit nobody gets new entries. 0 is no limit.
         max_look_ahead_per_consumer: u32 = "keySharedLookAheadMsgInReplayThresholdPerConsumer", Number(0, u32::MAX), default 2_000;
@@ -73,6 +75,24 @@ settings! {
         max_look_ahead_per_subscription: u32 = "keySharedLookAheadMsgInReplayThresholdPerSubscription", Number(0, u32::MAX), default 20_000;
         /// Whether reads are sized by permits and the messages per entry of late. They always are: the key is accepted either way.
         precise_flow: bool = "preciseDispatcherFlowControl", Flag, default false;
+    }
+}
+
+settings! {
+    /// How messages that a producer sends twice are recognised.
+    pub struct Deduplication, "Deduplication" {
+        /// Whether they are, in namespaces that have no policy of their own. A load then reads what was stored since the sequence ids were saved.
+        enabled: bool = "brokerDeduplicationEnabled", Flag, default false;
+        /// Producers whose sequence ids are saved per topic; beyond it those seen last.
+        max_producers: NonZeroU32 = "brokerDeduplicationMaxNumberOfProducers", Number(NonZeroU32::MIN, MAX_BATCH),
+            default const { NonZeroU32::new(10_000).unwrap() };
+        /// Entries after which the sequence ids are saved. Fewer make loads faster and write more.
+        snapshot_entries: NonZeroU32 = "brokerDeduplicationEntriesInterval", Number(NonZeroU32::MIN, MAX_BATCH),
+            default const { NonZeroU32::new(1_000).unwrap() };
+        /// Time after which they are saved even if fewer entries were stored.
+        snapshot_interval: Duration = "brokerDeduplicationSnapshotIntervalSeconds", seconds(1, 86_400), default Duration::from_secs(120);
+        /// A name without a producer is forgotten after this time; what it sends again after that is stored again.
+        inactivity: Duration = "brokerDeduplicationProducerInactivityTimeoutMinutes", minutes(1, 525_600), default Duration::from_secs(360 * 60);
     }
 }
 

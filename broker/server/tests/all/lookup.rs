@@ -2,7 +2,7 @@
 
 use wire::{Command, ServerError, proto};
 
-use crate::harness::{Broker, topic};
+use crate::harness::{Broker, Peer, topic};
 
 #[test]
 fn more_lookups_than_may_be_are_refused() {
@@ -29,10 +29,7 @@ fn lookups_that_were_answered_do_not_count() {
     }
 }
 
-#[test]
-fn a_topic_of_the_other_domain_is_not_taken_for_a_persistent_one() {
-    let broker = Broker::with(|settings| settings.auto_topic_partitions = Some(2));
-    let mut peer = broker.peer();
+fn partitions_of_a_non_persistent_topic(peer: &mut Peer) -> proto::CommandPartitionedTopicMetadataResponse {
     let request_id = peer.request();
     peer.say(proto::CommandPartitionedTopicMetadata {
         topic: "non-persistent://public/default/t".into(),
@@ -40,6 +37,18 @@ fn a_topic_of_the_other_domain_is_not_taken_for_a_persistent_one() {
         ..Default::default()
     });
     let Command::PartitionedTopicMetadataResponse(response) = peer.answer(request_id).unwrap() else { panic!("no response") };
-    assert_eq!(response.error(), ServerError::NotAllowedError);
+    *response
+}
+
+#[test]
+fn a_topic_of_the_other_domain_is_not_taken_for_a_persistent_one() {
+    let broker = Broker::with(|settings| settings.auto_topic_partitions = Some(2));
+    assert_eq!(partitions_of_a_non_persistent_topic(&mut broker.peer()).partitions(), 2);
     assert!(broker.ask(async |handle| handle.partitioned_topics("public/default".parse().unwrap()).await).unwrap().is_empty());
+}
+
+#[test]
+fn partitions_of_a_domain_that_is_switched_off_are_refused() {
+    let broker = Broker::with(|settings| settings.non_persistent_topics = false);
+    assert_eq!(partitions_of_a_non_persistent_topic(&mut broker.peer()).error(), ServerError::NotAllowedError);
 }

@@ -73,16 +73,19 @@ impl Shared {
 
     /// What comes next, in this order: what was set aside, what is to be delivered again, what is due, what is new.
     fn next(&mut self, to: ConsumerIndex, lane: &mut Lane, lent: &mut Lent<'_>, turn: &mut Turn<'_>) -> Next {
-        let max_unacked = lent.settings.max_unacked_per_consumer;
-        let takes = |holder| lane.consumer(holder).is_some_and(|consumer| consumer.takes(max_unacked));
-        if let Some((holder, at)) = self.chunks.ready(takes) {
-            return self.take_aside(at, holder, lane, lent, turn);
+        if self.chunks.has_aside() {
+            let max_unacked = lent.settings.max_unacked_per_consumer;
+            let takes = |holder| lane.consumer(holder).is_some_and(|consumer| consumer.takes(max_unacked));
+            if let Some((holder, at)) = self.chunks.ready(takes) {
+                return self.take_aside(at, holder, lane, lent, turn);
+            }
         }
         if let Some(at) = self.pending.again().first() {
             return self.take_again(at, to, lane, lent, turn);
         }
         // While a due entry is being read, new ones go on.
-        if let Some(at) = lane.delayed.first_due(lent.settings.max_read_entries)
+        if lane.delayed.len() > 0
+            && let Some(at) = lane.delayed.first_due(lent.settings.max_read_entries)
             && let Some(next) = self.take_due(at, to, lane, lent, turn)
         {
             return next;
@@ -202,10 +205,12 @@ impl Shared {
 
     /// Who gets the entry: whoever's turn it is, but a part of a larger message goes where the other parts went. None if that
     /// consumer takes nothing now: then the part was set aside for it.
+    #[inline]
     fn receiver(&mut self, entry: &Entry, to: ConsumerIndex, lane: &Lane, lent: &Lent<'_>) -> Option<ConsumerIndex> {
-        if !entry.meta.is_chunk || lent.faults.parts_go_round {
-            return Some(to);
-        }
+        if entry.meta.is_chunk && !lent.faults.parts_go_round { self.holder_of_part(entry, to, lane, lent) } else { Some(to) }
+    }
+
+    fn holder_of_part(&mut self, entry: &Entry, to: ConsumerIndex, lane: &Lane, lent: &Lent<'_>) -> Option<ConsumerIndex> {
         let holder = wire::payload::peek(&entry.bytes).ok()?.chunk.map_or(to, |chunk| self.chunks.holder(chunk.uuid, to));
         let max_unacked = lent.settings.max_unacked_per_consumer;
         if holder == to || lane.consumer(holder).is_some_and(|consumer| consumer.takes(max_unacked)) {
@@ -215,6 +220,7 @@ impl Shared {
         None
     }
 
+    #[inline]
     fn sent_part(&mut self, entry: &Entry) {
         if entry.meta.is_chunk
             && let Ok(Peek { chunk: Some(chunk), .. }) = wire::payload::peek(&entry.bytes)

@@ -1,33 +1,110 @@
 //! One consumer gets everything, in order. What it does not ack it gets again by reading again from the mark-delete position.
+//!
+//! Of a Failover subscription the others stand by: when another becomes the active one, it reads again what the one before did not
+//! ack, a little later, so that the acks which are still on their way count.
 
 use ledger::Position;
 
+use super::failover::elect;
 use super::{Budget, Lane, Part, Step};
-use crate::Turn;
 use crate::consumer::{ConsumerIndex, Parcel};
 use crate::lent::Lent;
+use crate::{Effect, Reply, Turn};
 
-/// Exclusive subscriptions.
+/// Exclusive and Failover subscriptions.
 #[derive(Debug, Default)]
 pub(crate) struct SingleActive {
+    /// Whether others stand by.
+    failover: bool,
+    /// Who is to get everything.
     active: Option<ConsumerIndex>,
+    /// Who gets everything at present; nobody gets anything while a takeover waits.
+    serving: Option<ConsumerIndex>,
+    takeover_at: Option<u64>,
+    /// Whether the one that was served left others behind.
+    left_behind: bool,
 }
 
 impl SingleActive {
+    pub(super) fn new(failover: bool) -> SingleActive {
+        SingleActive { failover, ..SingleActive::default() }
+    }
+
     pub(super) fn joined(&mut self, consumer: ConsumerIndex) {
-        self.active = Some(consumer);
+        if !self.failover {
+            self.active = Some(consumer);
+            self.serving = Some(consumer);
+        }
     }
 
     pub(super) fn left(&mut self, lane: &mut Lane, consumer: ConsumerIndex, lent: &Lent<'_>) {
         if self.active == Some(consumer) {
             self.active = None;
+        }
+        if self.serving == Some(consumer) {
+            self.serving = None;
+            self.left_behind = true;
             lane.reads.forget();
             lane.cursor.rewind(lent.ledger);
         }
     }
 
+    /// Consumers came or went: whoever comes first now takes over, at once if nobody has to be waited for.
+    pub(super) fn appoint(&mut self, lane: &mut Lane, lent: &Lent<'_>, turn: &mut Turn<'_>) {
+        if !self.failover {
+            return;
+        }
+        self.active = elect(&lane.consumers, lent.topic);
+        let delay = lent.settings.failover_delay_ms;
+        let first = self.serving.is_none() && !self.left_behind;
+        if self.active.is_none() || self.active == self.serving {
+            self.takeover_at = None;
+            self.left_behind = false;
+        } else if first || delay == 0 {
+            self.take_over(lane, lent, turn);
+        } else {
+            self.takeover_at.get_or_insert(turn.now.monotonic_ms + delay);
+        }
+        let active = self.active;
+        tell(lane, turn, false, |consumer, told| told.is_none() && Some(consumer) != active);
+    }
+
+    /// When the next consumer takes over.
+    pub(super) fn deadline(&self) -> Option<u64> {
+        self.takeover_at
+    }
+
+    /// Lets the next consumer take over if it is time; returns whether it did.
+    pub(super) fn tick(&mut self, lane: &mut Lane, lent: &Lent<'_>, turn: &mut Turn<'_>) -> bool {
+        let due = self.takeover_at.is_some_and(|at| at <= turn.now.monotonic_ms);
+        if due {
+            self.take_over(lane, lent, turn);
+        }
+        due
+    }
+
+    fn take_over(&mut self, lane: &mut Lane, lent: &Lent<'_>, turn: &mut Turn<'_>) {
+        self.takeover_at = None;
+        self.left_behind = false;
+        if self.serving != self.active {
+            self.serving = self.active;
+            if !lent.faults.takeover_without_rewind {
+                lane.reads.forget();
+                lane.cursor.rewind(lent.ledger);
+            }
+        }
+        let active = self.active;
+        tell(lane, turn, false, |consumer, told| told != Some(false) && Some(consumer) != active);
+        tell(lane, turn, true, |consumer, told| told != Some(true) && Some(consumer) == active);
+    }
+
+    /// Who is the active one.
+    pub(super) fn active(&self) -> Option<ConsumerIndex> {
+        self.active
+    }
+
     pub(super) fn dispatch(&mut self, lane: &mut Lane, lent: &mut Lent<'_>, turn: &mut Turn<'_>) -> Step {
-        let Some(active) = self.active else { return Step::Idle };
+        let Some(active) = self.serving.filter(|_| self.takeover_at.is_none()) else { return Step::Idle };
         let mut budget = Budget::new(lent);
         loop {
             let permits = match lane.consumer(active) {
@@ -67,8 +144,22 @@ impl SingleActive {
         false
     }
 
-    pub(super) fn redeliver(&mut self, lane: &mut Lane, lent: &Lent<'_>) {
-        lane.reads.forget_new();
-        lane.cursor.rewind(lent.ledger);
+    /// Only the one that is served holds anything.
+    pub(super) fn redeliver(&mut self, lane: &mut Lane, by: ConsumerIndex, lent: &Lent<'_>) {
+        if self.serving == Some(by) {
+            lane.reads.forget_new();
+            lane.cursor.rewind(lent.ledger);
+        }
+    }
+}
+
+/// Tells those consumers that `whom` picks whether they are the active one; `whom` sees what each was told last.
+fn tell(lane: &mut Lane, turn: &mut Turn<'_>, active: bool, whom: impl Fn(ConsumerIndex, Option<bool>) -> bool) {
+    for (index, consumer) in &mut lane.consumers {
+        if whom(u32::try_from(index).unwrap_or(u32::MAX), consumer.told_active) {
+            consumer.told_active = Some(active);
+            let reply = Reply::ActiveChange { consumer: consumer.key, active };
+            turn.out.push(Effect::Reply { to: consumer.key.connection, reply });
+        }
     }
 }

@@ -3,8 +3,8 @@
 use bytes::{Bytes, BytesMut};
 use ledger::{AckSet, Position};
 use topic::{
-    Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, KeySharedPolicy, ProducerKey,
-    ProducerSlot, Publish, Reply, StartAt, SubscriptionKind,
+    AccessMode, Ack, AckIds, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, KeySharedPolicy,
+    ProducerKey, ProducerSlot, Publish, Reply, StartAt, SubscriptionKind,
 };
 use wire::proto::MessageMetadata;
 
@@ -40,6 +40,8 @@ pub(crate) fn attach_producer(id: u64, name: Option<&str>) -> AttachProducer {
         name: name.map(str::to_owned),
         user_provided_name: name.is_some(),
         epoch: 0,
+        access: AccessMode::Shared,
+        topic_epoch: None,
         initial_subscription: None,
         properties: Vec::new(),
         address: "127.0.0.1:1".to_owned(),

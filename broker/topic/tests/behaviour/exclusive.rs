@@ -1,7 +1,7 @@
 //! Exclusive subscriptions.
 
 use ledger::{AckSet, Position};
-use topic::{AckIds, Reply, SubscriptionKind, SubscriptionKind::Exclusive, SubscriptionKind::Shared};
+use topic::{AckIds, Reply, SubscriptionKind::Exclusive, SubscriptionKind::Shared};
 use wire::ServerError;
 
 use crate::client::{ack, attach, consume, entry, flow, got, got_at, leave, producer, publish, send, try_consume};
@@ -143,13 +143,6 @@ fn the_type_may_change_when_nobody_is_attached() {
     let second = consume(&mut owner, attach(2, Exclusive));
     flow(&mut owner, second, 10);
     assert_eq!(got_at(&mut owner), sent);
-}
-
-#[test]
-fn types_that_are_not_there_yet_are_refused_clearly() {
-    let mut owner = Owner::new(small_settings());
-    let reply = try_consume(&mut owner, attach(1, SubscriptionKind::Failover));
-    assert!(matches!(reply, Reply::Error { error: ServerError::NotAllowedError, .. }), "{reply:?}");
 }
 
 #[test]

@@ -6,11 +6,14 @@ extern crate geminga_topic as topic;
 #[allow(dead_code, reason = "shared with the simulation")]
 mod sim;
 
+mod access;
 mod client;
 mod cursors;
+mod deduplication;
 mod delayed;
 mod exclusive;
 mod expiry;
+mod failover;
 mod key_shared;
 mod ledgers;
 mod producers;

@@ -1,0 +1,21 @@
+//! Which consumer of a Failover subscription is the active one: the same answer wherever and whenever the same consumers are asked
+//! about, so that the partitions of a topic spread evenly over them.
+
+use slab::Slab;
+use wire::TopicName;
+
+use crate::consumer::{Consumer, ConsumerIndex};
+
+/// The one that gets everything. Only those with the lowest priority number come into question; by name, partition `i` has the
+/// `i`th of them, round and round. A topic without partitions goes to the one whose name and the topic's hash highest, so that
+/// topics spread, too, and a consumer that comes or goes moves only what is its own.
+pub(super) fn elect(consumers: &Slab<Consumer>, topic: &TopicName) -> Option<ConsumerIndex> {
+    let first = consumers.iter().map(|(_, consumer)| consumer.priority).min()?;
+    let mut members: Vec<_> = consumers.iter().filter(|(_, consumer)| consumer.priority == first).collect();
+    members.sort_by(|(_, a), (_, b)| (a.name(), a.key).cmp(&(b.name(), b.key)));
+    let chosen = match topic.partition_index() {
+        Some(partition) => members.get(partition as usize % members.len()),
+        None => members.iter().max_by_key(|(_, consumer)| wire::hash::murmur3(format!("{topic}/{}", consumer.name()).as_bytes())),
+    };
+    chosen.and_then(|(index, _)| ConsumerIndex::try_from(*index).ok())
+}
