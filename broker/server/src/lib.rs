@@ -1,7 +1,7 @@
 //! The running broker: listeners, connections, and the fixed pool of event loops.
 //!
 //! A worker owns its connections and topics by value and reaches them by `&mut`; workers exchange batches of letters.
-//! Reading order: [`start`](mod@start), then `worker` (the turn), `connection`, `session` (what a client says), `hosting`
+//! Reading order: `start`, then `worker` (the turn), `connection`, `session` (what a client says), `hosting`
 //! (what happens to topics), `answers` (what goes back).
 
 mod admission;
