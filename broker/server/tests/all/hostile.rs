@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use wire::{Command, NO_REQUEST, proto};
+use wire::{Command, NO_REQUEST};
 
 use crate::harness::{Broker, Peer, connect, send_frame};
 
