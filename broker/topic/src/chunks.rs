@@ -40,8 +40,12 @@ impl Chunks {
         first
     }
 
-    /// The last part was sent.
+    /// The last part was sent. While its consumer has parts set aside the message is remembered: a producer that did not hear of
+    /// a part sends the message again, and what waits may be of that second time.
     pub(crate) fn complete(&mut self, uuid: &[u8]) {
+        if self.holders.get(uuid).is_some_and(|holder| self.aside.contains_key(holder)) {
+            return;
+        }
         if self.holders.remove(uuid).is_some() {
             match self.order.back() {
                 Some(newest) if **newest == *uuid => drop(self.order.pop_back()),
@@ -114,6 +118,18 @@ mod tests {
         chunks.left(3);
         assert_eq!(chunks.holder(b"a", 1), 1);
         assert_eq!(chunks.order.len(), 2);
+    }
+
+    #[test]
+    fn a_message_sent_twice_stays_with_its_consumer_while_parts_of_the_second_time_wait() {
+        let mut chunks = Chunks::default();
+        assert_eq!(chunks.holder(b"a", 1), 1);
+        chunks.set_aside(Position::new(1, 9), 1);
+        chunks.complete(b"a");
+        assert_eq!(chunks.holder(b"a", 2), 1);
+        chunks.taken(Position::new(1, 9), 1);
+        chunks.complete(b"a");
+        assert_eq!(chunks.holder(b"a", 2), 2);
     }
 
     #[test]
