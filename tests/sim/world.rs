@@ -83,6 +83,11 @@ impl World {
         self.ledgers.get(&at.ledger).is_some_and(|entries| (at.entry.0 as usize) < entries.len())
     }
 
+    /// Every entry that is still there, whether or not the topic lists its ledger.
+    pub(crate) fn everything(&self) -> impl Iterator<Item = &Bytes> {
+        self.ledgers.values().flatten()
+    }
+
     /// The names of the recorded cursors.
     pub(crate) fn cursors(&self) -> impl Iterator<Item = &str> {
         self.cursors.keys().map(String::as_str)
