@@ -32,8 +32,7 @@ impl Worker {
             }
             Effect::Refused { to, sequence, error, message, bytes } => {
                 let Some(_) = self.settle(to.connection, bytes) else { return };
-                let refusal = proto::CommandSendError { producer_id: to.id, sequence_id: sequence, error: error.into(), message };
-                self.tell(to.connection, &refusal.into());
+                self.tell_refusal(to.connection, to.id, sequence, error, message);
             }
             Effect::Forgotten { to, bytes } => drop(self.settle(to.connection, bytes)),
             Effect::Deliver { .. } => self.deliver(effect),
@@ -167,23 +166,40 @@ impl Worker {
             // The connection went away while its producer was being attached.
             return self.send(from.worker, detach(None));
         };
-        match connection.producers.get_mut(&producer.id).map_or(Welcome::Stranger, |route| route.attach(from, slot)) {
-            Welcome::In => {}
-            Welcome::Closed { close } => {
-                connection.forget_producer(producer.id);
-                self.tell_error(key, request, ServerError::ServiceNotReady, CLOSED_MEANWHILE);
-                return self.send(from.worker, detach(Some(close)));
-            }
-            Welcome::Stranger => {
-                self.tell_error(key, request, ServerError::ServiceNotReady, CLOSED_MEANWHILE);
-                return self.send(from.worker, detach(None));
-            }
-            Welcome::Elsewhere => {
-                self.tell_error(key, request, ServerError::NotAllowedError, "this producer id is in use for another topic: close it first");
-                return self.send(from.worker, detach(None));
-            }
+        let welcome = connection.producers.get_mut(&producer.id).map_or(Welcome::Stranger, |route| route.attach(from, slot));
+        if matches!(welcome, Welcome::Closed { .. }) {
+            connection.forget_producer(producer.id);
+        }
+        if self.turned_away("producer", key, request, &welcome, |close| (from.worker, detach(close))) {
+            return;
         }
         self.tell(key, &success.into());
+    }
+
+    /// What the topic let in is not wanted any more: the request is told why, and the topic to let go of it, by the letter that
+    /// `detach` makes of the request to close. False for one that is welcome.
+    fn turned_away(
+        &mut self,
+        what: &str,
+        key: ConnectionKey,
+        request: u64,
+        welcome: &Welcome,
+        detach: impl FnOnce(Option<u64>) -> (u16, Letter),
+    ) -> bool {
+        let close = match welcome {
+            Welcome::In => return false,
+            Welcome::Closed { close } => Some(*close),
+            Welcome::Stranger | Welcome::Elsewhere => None,
+        };
+        if matches!(welcome, Welcome::Elsewhere) {
+            let message = format!("this {what} id is in use for another topic: close it first");
+            self.tell_error(key, request, ServerError::NotAllowedError, &message);
+        } else {
+            self.tell_error(key, request, ServerError::ServiceNotReady, CLOSED_MEANWHILE);
+        }
+        let (worker, letter) = detach(close);
+        self.send(worker, letter);
+        true
     }
 
     /// The client is told at once, so that it does not give up; the same request is answered again when the producer may begin.
@@ -191,17 +207,12 @@ impl Worker {
         let key = producer.connection;
         let detach = |request| Letter::ToTopic { topic: from, event: TopicEvent::DetachProducer { key: producer, request } };
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return self.send(from.worker, detach(None)) };
-        match connection.producers.get_mut(&producer.id).map_or(Welcome::Stranger, |route| route.wait(from)) {
-            Welcome::In => {}
-            Welcome::Closed { close } => {
-                connection.forget_producer(producer.id);
-                self.tell_error(key, request, ServerError::ServiceNotReady, CLOSED_MEANWHILE);
-                return self.send(from.worker, detach(Some(close)));
-            }
-            Welcome::Stranger | Welcome::Elsewhere => {
-                self.tell_error(key, request, ServerError::ServiceNotReady, CLOSED_MEANWHILE);
-                return self.send(from.worker, detach(None));
-            }
+        let welcome = connection.producers.get_mut(&producer.id).map_or(Welcome::Stranger, |route| route.wait(from));
+        if matches!(welcome, Welcome::Closed { .. }) {
+            connection.forget_producer(producer.id);
+        }
+        if self.turned_away("producer", key, request, &welcome, |close| (from.worker, detach(close))) {
+            return;
         }
         let waiting = proto::CommandProducerSuccess {
             request_id: request,
@@ -220,21 +231,12 @@ impl Worker {
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else {
             return self.send(from.worker, detach(None));
         };
-        match connection.consumers.get_mut(&consumer.id).map_or(Welcome::Stranger, |route| route.attach(from, slot)) {
-            Welcome::In => {}
-            Welcome::Closed { close } => {
-                connection.consumers.remove(&consumer.id);
-                self.tell_error(key, request, ServerError::ServiceNotReady, CLOSED_MEANWHILE);
-                return self.send(from.worker, detach(Some(close)));
-            }
-            Welcome::Stranger => {
-                self.tell_error(key, request, ServerError::ServiceNotReady, CLOSED_MEANWHILE);
-                return self.send(from.worker, detach(None));
-            }
-            Welcome::Elsewhere => {
-                self.tell_error(key, request, ServerError::NotAllowedError, "this consumer id is in use for another topic: close it first");
-                return self.send(from.worker, detach(None));
-            }
+        let welcome = connection.consumers.get_mut(&consumer.id).map_or(Welcome::Stranger, |route| route.attach(from, slot));
+        if matches!(welcome, Welcome::Closed { .. }) {
+            connection.consumers.remove(&consumer.id);
+        }
+        if self.turned_away("consumer", key, request, &welcome, |close| (from.worker, detach(close))) {
+            return;
         }
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
         let stalled = connection.stalled;
@@ -301,6 +303,11 @@ impl Worker {
 
     pub(crate) fn tell_error(&mut self, to: ConnectionKey, request: u64, error: ServerError, message: &str) {
         self.tell(to, &proto::CommandError { request_id: request, error: error.into(), message: message.to_owned() }.into());
+    }
+
+    /// A SEND was refused.
+    pub(crate) fn tell_refusal(&mut self, to: ConnectionKey, producer_id: u64, sequence_id: u64, error: ServerError, message: String) {
+        self.tell(to, &proto::CommandSendError { producer_id, sequence_id, error: error.into(), message }.into());
     }
 
     pub(crate) fn tell_ack(&mut self, to: ConnectionKey, consumer: u64, request: u64, error: Option<(ServerError, String)>) {

@@ -140,9 +140,8 @@ impl Worker {
         {
             topic.set_store_writable(&mut Turn { now, cache: &mut self.cache, out: &mut self.effects }, Some(refusal));
         }
-        let mut hosted = Some(topic);
         let (slot, generation) = self.topics.insert_with(|slot, generation| Hosted {
-            topic: hosted.take().unwrap_or_else(|| unreachable!("a slot is filled once")),
+            topic,
             key: TopicRef { worker, slot, generation },
             cache,
             armed: None,

@@ -151,23 +151,11 @@ impl Worker {
             };
         };
         if send.txn.is_some() {
-            let error = proto::CommandSendError {
-                producer_id: send.producer_id,
-                sequence_id: send.sequence_id,
-                error: ServerError::NotAllowedError.into(),
-                message: NO_TRANSACTIONS.to_owned(),
-            };
-            self.tell(key, &error.into());
+            self.tell_refusal(key, send.producer_id, send.sequence_id, ServerError::NotAllowedError, NO_TRANSACTIONS.to_owned());
             return Ok(());
         }
         if let Err(error) = wire::payload::verify(&payload) {
-            let error = proto::CommandSendError {
-                producer_id: send.producer_id,
-                sequence_id: send.sequence_id,
-                error: ServerError::ChecksumError.into(),
-                message: error.to_string(),
-            };
-            self.tell(key, &error.into());
+            self.tell_refusal(key, send.producer_id, send.sequence_id, ServerError::ChecksumError, error.to_string());
             return Ok(());
         }
         connection.pending_publishes += 1;

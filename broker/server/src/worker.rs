@@ -121,7 +121,7 @@ impl Worker {
         }
     }
 
-    /// Asks for a call when a deadline passes, on this worker's clock.
+    /// When a deadline on this worker's clock is, for the runtime's timer.
     pub(crate) fn clock_instant(&self, monotonic_ms: u64) -> std::time::Instant {
         self.clock.instant(monotonic_ms)
     }
