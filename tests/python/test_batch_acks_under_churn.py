@@ -1,7 +1,7 @@
 """Acks of single messages of batches, negative acks, closing and coming back, all at once and on few event loops.
 
-A race of permits in such a crowd can stop a subscription for good. Here it must end with everything acknowledged, nothing held, and
-permits that are what the clients granted.
+A race of permits in such a crowd can stop a subscription for good. Here it must end with everything acknowledged, nothing held, and no
+permits lost; `tests/batch_churn.rs` counts permits one by one with a client of our own.
 """
 
 import random
@@ -107,14 +107,18 @@ class Visitor(threading.Thread):
             self.visits += 1
 
 
-def wrong_permits(broker):
-    """Permits that are not what a client has granted and not used: it grants half of its queue whenever that much is free."""
+def too_few_permits(broker):
+    """Permits of consumers that are fewer than what their client has granted: it grants half of its queue whenever that much is free.
+
+    There may be more. Of a batch that comes again this client also gives back the messages that were acknowledged before, which the
+    broker does not charge: other clients do not, and would run out of permits.
+    """
     permits = [consumer["availablePermits"] for consumer in broker.subscription("t", "s")["consumers"]]
-    return [n for n in permits if not QUEUE // 2 < n <= QUEUE]
+    return [n for n in permits if n <= QUEUE // 2]
 
 
 class BatchAcksUnderChurn(unittest.TestCase):
-    def test_nothing_stops_and_in_the_end_everything_is_acknowledged_and_permits_are_right(self):
+    def test_nothing_stops_and_in_the_end_everything_is_acknowledged_and_no_permits_are_lost(self):
         for loops in (1, 2):
             with self.subTest(loops=loops):
                 self.churn(loops)
@@ -137,7 +141,7 @@ class BatchAcksUnderChurn(unittest.TestCase):
             eventually("all acknowledged", lambda: all_acked(broker))
             took = time.monotonic() - began
             eventually("everybody is attached", lambda: consumers - len(broker.subscription("t", "s")["consumers"]))
-            eventually("permits are what was granted", lambda: wrong_permits(broker))
+            eventually("nobody has lost permits", lambda: too_few_permits(broker))
             crowd.over.set()
             for thread in [*restless, visitor]:
                 thread.join(PATIENCE)

@@ -109,6 +109,10 @@ class LeavingConsumer(unittest.TestCase):
                 self.leaves(f"{what} connection ends", kind, lambda c, _: c.shutdown())
 
 
+# Its hash is in the lower quarter, and a consumer that joins gets the lower half of the largest range.
+HOT = "hot-1"
+
+
 class Deliveries:
     """What was delivered to whom and is not acknowledged, by key; remembers what should not have happened."""
 
@@ -134,7 +138,7 @@ class Deliveries:
                 self.problems.append(f"{key}: {n} came to {who} while {others} hold some of it")
             self.next[key] = max(due, n + 1)
             self.held[key][who].add(n)
-            if key == "hot":
+            if key == HOT:
                 now = time.monotonic()
                 self.hot_gap = max(self.hot_gap, now - (self.hot_at or now))
                 self.hands += self.hot_by not in (None, who)
@@ -201,32 +205,36 @@ class HotKey(unittest.TestCase):
                 consumer = subscribe(c, KEY_SHARED, receiver_queue_size=500)
                 return SlowConsumer(f"consumer {next(joined)}", consumer, deliveries)
 
-            consumers = [join() for _ in range(3)]
+            consumers = [join()]
             publisher = threading.Thread(target=publish_steadily, args=(c, rounds, hot, keys), daemon=True)
             began = time.monotonic()
             publisher.start()
-            left = 0
+            steps, left = 0, 0
             while deliveries.done() < total and time.monotonic() < began + PATIENCE:
-                # At each tenth of the way whoever has the hot key leaves with all that it holds, and another one joins.
-                holders = deliveries.holders("hot")
-                if deliveries.done() * 10 // total > left and holders:
-                    leaving = next(one for one in consumers if one.name == holders[0])
-                    leaving.leave()
-                    consumers.remove(leaving)
+                holders = deliveries.holders(HOT)
+                if deliveries.done() * 12 // total > steps and holders:
+                    # At each twelfth of the way another one joins: twice the hot key is among those that go to it. When there are
+                    # three, whoever has it leaves with all that it holds.
+                    if len(consumers) == 3:
+                        leaving = next(one for one in consumers if one.name == holders[0])
+                        leaving.leave()
+                        consumers.remove(leaving)
+                        left += 1
                     consumers.append(join())
-                    left += 1
+                    steps += 1
                 time.sleep(0.002)
             took = time.monotonic() - began
             self.assertEqual(deliveries.done(), total, f"it stopped: {dict(deliveries.next)}")
             self.assertEqual(deliveries.problems[:5], [])
             self.assertGreater(left, 3, "nobody left")
+            self.assertGreater(deliveries.hands, left, "the hot key did not move to those that joined")
             eventually("all acknowledged", lambda: all_acked(broker))
             for consumer in consumers:
                 consumer.leave()
-            gap = max(0.0, deliveries.hot_gap - SlowConsumer.ACK_AFTER)
-            figure("c, one hot key, acks after 100 ms", f"longest gap {gap * 1000:.0f} ms beyond the ack, {deliveries.count / took:.0f} messages/s;"
-                   f" {total} messages, {rounds * hot} of the hot key, which changed hands {deliveries.hands} times; {left} of its holders left,"
-                   f" {deliveries.again} redelivered")
+            gap, beyond = deliveries.hot_gap * 1000, (deliveries.hot_gap - SlowConsumer.ACK_AFTER) * 1000
+            figure("c, one hot key, acks after 100 ms", f"longest gap {gap:.0f} ms, {max(0, beyond):.0f} ms beyond the ack;"
+                   f" {deliveries.count / took:.0f} messages/s; {total} messages, {rounds * hot} of the hot key, which changed hands {deliveries.hands} times,"
+                   f" {left} times because its holder left; {deliveries.again} redelivered")
             publisher.join(PATIENCE)
             c.close()
 
@@ -237,7 +245,7 @@ def publish_steadily(c, rounds, hot, keys):
     def messages():
         began = time.monotonic()
         for turn in range(rounds):
-            yield from (("hot", turn * hot + n) for n in range(hot))
+            yield from ((HOT, turn * hot + n) for n in range(hot))
             yield from ((f"key-{key}", turn) for key in range(keys))
             time.sleep(max(0.0, began + turn * 0.01 - time.monotonic()))
 
