@@ -38,9 +38,9 @@ def publish(client, messages, topic="t", **options):
     assert not refused, f"{len(refused)} messages were refused: {refused[0]}"
 
 
-def numbers(count):
-    """Messages without a key."""
-    return ((None, number) for number in range(count))
+def numbers(end, begin=0):
+    """Messages without a key, numbered."""
+    return ((None, number) for number in range(begin, end))
 
 
 def receive(consumer, milliseconds):
