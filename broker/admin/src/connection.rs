@@ -2,7 +2,6 @@
 //! the router.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -14,7 +13,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use server::{Caller, Stream};
 use tokio::time::timeout;
 
 use crate::Site;
@@ -25,7 +24,8 @@ use crate::request::{Call, Query};
 use crate::router::Found;
 
 /// Serves a connection until the peer leaves or patience with it ends.
-pub(crate) async fn serve(stream: TcpStream, peer: SocketAddr, site: Arc<Site>) {
+pub(crate) async fn serve(stream: Stream, caller: Caller, site: Arc<Site>) {
+    let peer = caller.address;
     let pulse = Pulse::new();
     let io = TokioIo::new(Observed { stream, pulse: pulse.clone() });
     let service = service_fn(|request| {
@@ -52,7 +52,7 @@ pub(crate) async fn serve(stream: TcpStream, peer: SocketAddr, site: Arc<Site>) 
     }
 }
 
-async fn answer(site: &Arc<Site>, peer: SocketAddr, request: Request<Incoming>) -> Response<Full<Bytes>> {
+async fn answer(site: &Arc<Site>, peer: std::net::SocketAddr, request: Request<Incoming>) -> Response<Full<Bytes>> {
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
     let reply = respond(site, request).await;

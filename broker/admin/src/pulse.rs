@@ -8,8 +8,9 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep_until};
+
+use server::Stream;
 
 use crate::AdminOptions;
 
@@ -75,7 +76,7 @@ impl Pulse {
 
 /// A stream that reports to a [`Pulse`].
 pub(crate) struct Observed {
-    pub(crate) stream: TcpStream,
+    pub(crate) stream: Stream,
     pub(crate) pulse: Pulse,
 }
 

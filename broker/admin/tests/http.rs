@@ -20,6 +20,9 @@ fn settings() -> ServerSettings {
     ServerSettings {
         cluster: "standalone".into(),
         io_threads: NonZeroUsize::new(2).unwrap(),
+        pulsar_tls: Vec::new(),
+        https: Vec::new(),
+        tls: None,
         pulsar: vec![any],
         http: vec![any],
         max_message_bytes: 1 << 20,

@@ -12,7 +12,7 @@ use std::{
 use tokio::sync::Mutex;
 use wire::{Command, TopicName, proto};
 
-use crate::{Consumer, ConsumerOptions, Error, Producer, ProducerOptions, ServiceUrl, connect::Dial, link::Link};
+use crate::{Consumer, ConsumerOptions, Error, Producer, ProducerOptions, ServiceUrl, TlsOptions, connect::Dial, link::Link, tls::Tls};
 
 /// How a client behaves.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub struct Options {
     pub separate_lookups: bool,
     /// The listener whose address the broker shall give, where it has several.
     pub listener: Option<String>,
+    /// Whom to believe, where the service URL says `pulsar+ssl`.
+    pub tls: TlsOptions,
 }
 
 impl Default for Options {
@@ -40,6 +42,7 @@ impl Default for Options {
             keep_alive: Duration::from_secs(30),
             separate_lookups: false,
             listener: None,
+            tls: TlsOptions::default(),
         }
     }
 }
@@ -62,6 +65,7 @@ pub struct Client {
 #[derive(Debug)]
 pub(crate) struct Pool {
     service: ServiceUrl,
+    tls: Option<Tls>,
     options: Options,
     /// Held while connecting, so that two producers of one client do not open two connections.
     links: Mutex<HashMap<Route, Arc<Link>>>,
@@ -83,15 +87,11 @@ impl Client {
     /// A client that connects when it is first used.
     ///
     /// # Errors
-    /// The service URL cannot be used.
+    /// The service URL, or a file of TLS, cannot be used.
     pub fn new(service_url: &str, options: Options) -> Result<Self, Error> {
-        let pool = Pool {
-            service: ServiceUrl::parse(service_url)?,
-            options,
-            links: Mutex::default(),
-            next_id: AtomicU64::new(0),
-            next_host: AtomicUsize::new(0),
-        };
+        let service = ServiceUrl::parse(service_url)?;
+        let tls = if service.is_over_tls() { Some(Tls::new(&options.tls)?) } else { None };
+        let pool = Pool { service, tls, options, links: Mutex::default(), next_id: AtomicU64::new(0), next_host: AtomicUsize::new(0) };
         Ok(Self { pool: Arc::new(pool) })
     }
 
@@ -216,6 +216,7 @@ impl Pool {
             behind_proxy: route.behind_proxy.as_deref().map(str::to_owned),
             patience: self.options.connect_timeout,
             keep_alive: self.options.keep_alive,
+            tls: self.tls.clone(),
         };
         let link = dial.connect().await?;
         links.insert(route, link.clone());
@@ -235,7 +236,8 @@ impl Pool {
             if found.response() == proto::LookupOutcome::Failed {
                 return Err(Error::Server { request: "looking up the topic", code: found.error(), message: found.message().into() });
             }
-            let broker = ServiceUrl::parse(found.broker_service_url()).map_err(|error| {
+            let url = if self.tls.is_some() { found.broker_service_url_tls() } else { found.broker_service_url() };
+            let broker = ServiceUrl::parse(url).map_err(|error| {
                 Error::protocol(&link.address, format!("LOOKUP was answered with a broker that cannot be reached: {error}"))
             })?;
             let broker = broker.addresses()[0].clone();

@@ -9,7 +9,7 @@ use tokio::{
 };
 use wire::{Command, DEFAULT_MAX_MESSAGE_SIZE, proto};
 
-use crate::{Error, driver::Driver, frames::Frames, link::Link, outbox::Outbox};
+use crate::{Error, driver::Driver, frames::Frames, link::Link, outbox::Outbox, stream::Stream, tls::Tls};
 
 /// The version of the protocol that this client speaks.
 pub(crate) const PROTOCOL_VERSION: i32 = 21;
@@ -23,6 +23,18 @@ pub(crate) struct Dial {
     pub(crate) behind_proxy: Option<String>,
     pub(crate) patience: Duration,
     pub(crate) keep_alive: Duration,
+    /// None in the clear.
+    pub(crate) tls: Option<Tls>,
+}
+
+/// A socket to `host:port`, encrypted where that is asked for.
+pub(crate) async fn open(address: &Arc<str>, tls: Option<&Tls>) -> Result<Stream, Error> {
+    let stream = TcpStream::connect(&**address).await.map_err(|error| Error::connect(address, &error))?;
+    stream.set_nodelay(true).map_err(|error| Error::connect(address, &error))?;
+    match tls {
+        Some(tls) => tls.over(stream, address).await,
+        None => Ok(Stream::Plain(stream)),
+    }
 }
 
 impl Dial {
@@ -36,11 +48,11 @@ impl Dial {
 
     async fn shake_hands(&self) -> Result<Arc<Link>, Error> {
         let lost = |error: std::io::Error| Error::lost(&self.address, error.to_string());
-        let mut stream = TcpStream::connect(&*self.address).await.map_err(|error| Error::connect(&self.address, &error))?;
-        stream.set_nodelay(true).map_err(lost)?;
+        let mut stream = open(&self.address, self.tls.as_ref()).await?;
         let mut hello = BytesMut::new();
         connect_command(self.behind_proxy.clone()).encode(&mut hello);
         stream.write_all(&hello).await.map_err(lost)?;
+        stream.flush().await.map_err(lost)?;
         let mut frames = Frames::new(DEFAULT_MAX_MESSAGE_SIZE);
         let answer = loop {
             if let Some(frame) = frames.next().map_err(|error| Error::protocol(&self.address, error.to_string()))? {

@@ -3,6 +3,7 @@
 use std::{
     future::poll_fn,
     io,
+    pin::Pin,
     sync::{Arc, Weak},
     task::{Context, Poll, ready},
     time::Duration,
@@ -10,12 +11,12 @@ use std::{
 
 use bytes::BytesMut;
 use tokio::{
-    net::TcpStream,
+    io::AsyncWrite,
     time::{Instant, Interval, MissedTickBehavior},
 };
 use wire::{Command, Frame};
 
-use crate::{Error, frames::Frames, link::Link, outbox::Outbox};
+use crate::{Error, frames::Frames, link::Link, outbox::Outbox, stream::Stream};
 
 /// Reads in one turn at most, so that a broker that sends without end does not keep the connection from writing.
 const READS_PER_TURN: usize = 8;
@@ -23,7 +24,7 @@ const READS_PER_TURN: usize = 8;
 const KEEP_OUTPUT: usize = 256 * 1024;
 
 pub(crate) struct Driver {
-    stream: TcpStream,
+    stream: Stream,
     frames: Frames,
     output: BytesMut,
     written: usize,
@@ -36,7 +37,7 @@ pub(crate) struct Driver {
 }
 
 impl Driver {
-    pub(crate) fn new(stream: TcpStream, frames: Frames, link: &Arc<Link>, outbox: Arc<Outbox>, keep_alive: Duration) -> Self {
+    pub(crate) fn new(stream: Stream, frames: Frames, link: &Arc<Link>, outbox: Arc<Outbox>, keep_alive: Duration) -> Self {
         let mut keep_alive = tokio::time::interval_at(Instant::now() + keep_alive, keep_alive);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let (address, link) = (link.address.clone(), Arc::downgrade(link));
@@ -76,16 +77,11 @@ impl Driver {
     /// Reads what is there; true if there is more than one turn takes.
     fn read(&mut self, cx: &mut Context<'_>) -> Result<bool, Error> {
         for _ in 0..READS_PER_TURN {
-            match self.stream.poll_read_ready(cx) {
+            match self.stream.poll_fill(cx, self.frames.room()) {
                 Poll::Pending => return Ok(false),
+                Poll::Ready(Ok(0)) => return Err(Error::lost(&self.address, "the broker closed it")),
+                Poll::Ready(Ok(_)) => self.hand_out()?,
                 Poll::Ready(Err(error)) => return Err(Error::lost(&self.address, error.to_string())),
-                Poll::Ready(Ok(())) => {}
-            }
-            match self.stream.try_read_buf(self.frames.room()) {
-                Ok(0) => return Err(Error::lost(&self.address, "the broker closed it")),
-                Ok(_) => self.hand_out()?,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Err(Error::lost(&self.address, error.to_string())),
             }
         }
         Ok(true)
@@ -106,6 +102,7 @@ impl Driver {
     fn write(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             if self.written == self.output.len() {
+                ready!(Pin::new(&mut self.stream).poll_flush(cx))?;
                 let mut spare = std::mem::take(&mut self.output);
                 spare.clear();
                 self.written = 0;
@@ -118,12 +115,7 @@ impl Driver {
                     return Poll::Ready(Ok(()));
                 }
             }
-            ready!(self.stream.poll_write_ready(cx))?;
-            match self.stream.try_write(&self.output[self.written..]) {
-                Ok(count) => self.written += count,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(error) => return Poll::Ready(Err(error)),
-            }
+            self.written += ready!(Pin::new(&mut self.stream).poll_write(cx, &self.output[self.written..]))?;
         }
     }
 }

@@ -33,6 +33,12 @@ pub enum Error {
         /// The same in words.
         reason: Arc<str>,
     },
+    /// No connection over TLS came about: a file cannot be used, or one end does not accept the other.
+    #[error("TLS: {reason}")]
+    Tls {
+        /// What was wrong.
+        reason: Arc<str>,
+    },
     /// The connection broke, or was never more than half there.
     #[error("connection to {address} lost: {reason}")]
     Disconnected {
@@ -136,6 +142,9 @@ impl Error {
                 "Is the broker running? Start it with `geminga`; the URL it listens on is the last thing it prints."
             }
             Self::Connect { .. } => "Check the host name and port, and that the network lets you through.",
+            Self::Tls { .. } => {
+                "Is this the broker's TLS port (6651 by default), is the issuer of its certificate in the trust file, and is it for this host?"
+            }
             Self::Disconnected { .. } => "Is the broker still running? Its log says why it closed the connection.",
             Self::TimedOut { .. } => "The broker is there but does not answer; look at its log and its load.",
             Self::TooLarge { .. } => "Send smaller messages, or raise maxMessageSize in the broker's configuration.",

@@ -24,7 +24,9 @@ mod producer;
 pub mod raw;
 mod receipts;
 mod reconnect;
+mod stream;
 mod table;
+mod tls;
 
 pub use address::ServiceUrl;
 pub use client::{Client, Options};
@@ -35,4 +37,5 @@ pub use message::{Key, LastMessage, Message, MessageId, Received, TrySendError};
 pub use metadata::Metadata;
 pub use producer::{Producer, ProducerOptions, Sending};
 pub use receipts::{Receipt, Receipts};
+pub use tls::TlsOptions;
 pub use wire::{ProducerAccessMode, ServerError, SubscriptionType};

@@ -3,23 +3,22 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::BytesMut;
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wire::{Command, Frame, FrameDecoder};
 
 use crate::{
-    Error, Message, ServiceUrl,
-    connect::connect_command,
+    Error, Message, ServiceUrl, TlsOptions,
+    connect::{self, connect_command},
     encode::{self, Entry},
+    stream::Stream,
+    tls::Tls,
 };
 
 /// A connection that does only what it is told. It answers no PING.
 #[derive(Debug)]
 pub struct RawConnection {
     address: Arc<str>,
-    stream: TcpStream,
+    stream: Stream,
     decoder: FrameDecoder,
     received: BytesMut,
     /// How long [`RawConnection::recv`] waits.
@@ -34,9 +33,18 @@ impl RawConnection {
     /// # Errors
     /// The URL is none, or nobody listens there.
     pub async fn open(service_url: &str) -> Result<Self, Error> {
-        let address = ServiceUrl::parse(service_url)?.addresses()[0].clone();
-        let stream = TcpStream::connect(&*address).await.map_err(|error| Error::connect(&address, &error))?;
-        stream.set_nodelay(true).map_err(|error| Error::connect(&address, &error))?;
+        Self::open_with(service_url, &TlsOptions::default()).await
+    }
+
+    /// Connects to the first host of a service URL, over TLS where the URL says so, and says nothing.
+    ///
+    /// # Errors
+    /// The URL is none, nobody listens there, or one end does not accept the other.
+    pub async fn open_with(service_url: &str, tls: &TlsOptions) -> Result<Self, Error> {
+        let url = ServiceUrl::parse(service_url)?;
+        let address = url.addresses()[0].clone();
+        let tls = if url.is_over_tls() { Some(Tls::new(tls)?) } else { None };
+        let stream = connect::open(&address, tls.as_ref()).await?;
         let decoder = FrameDecoder::new(LARGEST);
         Ok(Self { address, stream, decoder, received: BytesMut::new(), patience: Duration::from_secs(10) })
     }
@@ -91,7 +99,9 @@ impl RawConnection {
     /// # Errors
     /// The connection is gone.
     pub async fn send_bytes(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.stream.write_all(bytes).await.map_err(|error| Error::lost(&self.address, error.to_string()))
+        let lost = |error: std::io::Error| Error::lost(&self.address, error.to_string());
+        self.stream.write_all(bytes).await.map_err(lost)?;
+        self.stream.flush().await.map_err(lost)
     }
 
     /// Waits for the next frame.

@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::logging::Format;
+use crate::reach::Broker;
+use crate::tls_init::TlsInit;
 
 /// Exit codes, told in the help and used by `main`.
 pub mod exit {
@@ -29,6 +31,7 @@ Examples:
   geminga --set bindAddress=0.0.0.0 --set brokerServicePort=16650
   geminga config numIOThreads              what is in effect, and where it comes from
   echo hello | geminga produce my-topic    and: geminga consume my-topic -n 1
+  geminga tls init                         certificates for pulsar+ssl:// and https://
 
 Every setting may also be a variable, GEMINGA_<key>; all keys are in conf/REFERENCE.md.
 
@@ -69,6 +72,16 @@ pub enum Command {
     Produce(Box<Produce>),
     /// Receive messages: one line each on the standard output, or files
     Consume(Box<Consume>),
+    /// Certificates
+    #[command(subcommand)]
+    Tls(Tls),
+}
+
+/// What may be done with certificates.
+#[derive(Debug, Subcommand)]
+pub enum Tls {
+    /// Make a certificate authority of one's own, with certificates for the broker and for clients
+    Init(Box<TlsInit>),
 }
 
 /// Flags about where settings come from.
@@ -274,17 +287,6 @@ pub struct Consume {
     /// Where the broker is.
     #[command(flatten)]
     pub broker: Broker,
-}
-
-/// Where the broker is.
-#[derive(Clone, Debug, Args)]
-pub struct Broker {
-    /// URL of the broker
-    #[arg(long, short = 'u', value_name = "URL", default_value = "pulsar://localhost:6650")]
-    pub url: String,
-    /// How much is logged, on the standard error [default: warn]
-    #[arg(long, value_name = "LEVEL")]
-    pub log_level: Option<String>,
 }
 
 /// Types of subscription that can be consumed from the command line.

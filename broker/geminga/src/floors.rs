@@ -10,12 +10,12 @@ use ledger::log::LogOptions;
 use ledger::{LedgerLimits, Retention};
 use metadata::EmbeddedOptions;
 use metadata::clusters::Cluster;
-use server::{Listen, ServerSettings};
+use server::{Listen, ServerSettings, TlsSettings};
 use topic::{Deduplication, TopicSettings};
 
 use crate::config::listeners::{AdvertisedListener, Endpoint, Scheme};
 use crate::config::topics::AutoTopicType;
-use crate::config::{ByteSize, Config};
+use crate::config::{ByteSize, Config, Tls};
 use crate::data_dir::DataDir;
 
 /// A consumer that seeks comes back after its back-off; until then a reader's cursor must be kept for it.
@@ -35,7 +35,10 @@ pub fn server_settings(config: &Config, data: &DataDir) -> io::Result<ServerSett
         cluster: config.network.cluster_name.clone(),
         io_threads: connections.io_threads,
         pulsar: sockets(&endpoints, Scheme::Pulsar)?,
+        pulsar_tls: sockets(&endpoints, Scheme::PulsarTls)?,
         http: sockets(&endpoints, Scheme::Http)?,
+        https: sockets(&endpoints, Scheme::Https)?,
+        tls: tls_settings(&config.tls),
         max_message_bytes: connections.max_message_size.as_usize(),
         keep_alive: connections.keep_alive,
         handshake_timeout: connections.handshake_timeout,
@@ -63,6 +66,20 @@ pub fn server_settings(config: &Config, data: &DataDir) -> io::Result<ServerSett
         default_bundles: config.topics.default_bundles.get(),
         shutdown_timeout: config.upkeep.shutdown_timeout,
         topic: topic_settings(config, data),
+    })
+}
+
+fn tls_settings(tls: &Tls) -> Option<TlsSettings> {
+    let (Some(certificate), Some(key)) = (tls.certificate.clone(), tls.key.clone()) else { return None };
+    Some(TlsSettings {
+        certificate,
+        key,
+        trust: tls.trust.clone(),
+        allow_strangers: tls.allow_insecure,
+        require_certificate: tls.require_client_certificate,
+        versions: tls.protocols.clone(),
+        cipher_suites: tls.ciphers.clone(),
+        refresh: tls.refresh,
     })
 }
 

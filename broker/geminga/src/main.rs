@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::Parser;
-use geminga::cli::{Cli, Command, exit, spelt_out};
+use geminga::cli::{Cli, Command, Tls, exit, spelt_out};
 use geminga::standalone;
 use geminga::start::{self, StartError};
-use geminga::{consume, produce};
+use geminga::{consume, produce, tls_init};
 
 fn main() -> ExitCode {
     let began = Instant::now();
@@ -20,6 +20,13 @@ fn main() -> ExitCode {
         Command::Config(args) => match start::show_config(&args) {
             Ok(text) => print(&text),
             Err(error) => refused(&error),
+        },
+        Command::Tls(Tls::Init(args)) => match tls_init::init(&args) {
+            Ok(text) => print(&text),
+            Err(error) => {
+                eprintln!("geminga: {error}");
+                ExitCode::from(exit::FAILED)
+            }
         },
         Command::Produce(args) => produce::run(&args),
         Command::Consume(args) => consume::run(&args),

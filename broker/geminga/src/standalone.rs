@@ -58,7 +58,7 @@ fn serve(prepared: &Prepared) -> Result<u8, Trouble> {
     let directory = &config.storage.data_directory;
     endpoints::remove_stale(directory)?;
     let bound = server::bind(floors::server_settings(config, &prepared.data)?)?;
-    let ports = BoundPorts { pulsar: bound.pulsar_port, http: bound.http_port, ..BoundPorts::default() };
+    let ports = BoundPorts { pulsar: bound.pulsar_port, pulsar_tls: bound.pulsar_tls_port, http: bound.http_port, https: bound.https_port };
     let advertised = config.network.advertised(ports);
     let ground = dig(config)?;
     let endpoints = floors::server_endpoints(&advertised);

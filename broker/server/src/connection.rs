@@ -2,17 +2,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use bytes::BytesMut;
-use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
-use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use topic::{ConnectionKey, ConsumerSlot, ProducerSlot};
 use wire::FrameDecoder;
 
@@ -22,6 +19,8 @@ use crate::listener::{Accepted, Speaks};
 use crate::out_buffer::OutBuffer;
 use crate::route::Route;
 use crate::session::Peer;
+use crate::stream::{Caller, Stream};
+use crate::tls::{self, Inlet, Outlet};
 use crate::worker::Worker;
 
 /// Bytes asked of the socket at once, at first and at most: it grows while reads fill it and shrinks while they do not.
@@ -38,7 +37,9 @@ pub(crate) struct Connection {
     pub(crate) key: ConnectionKey,
     pub(crate) address: SocketAddr,
     pub(crate) link: Rc<Link>,
-    socket: OwnedWriteHalf,
+    /// Whom the peer's certificate names, if somebody trusted vouches for it.
+    pub(crate) certificate: Option<Box<str>>,
+    socket: Outlet,
     pub(crate) decoder: FrameDecoder,
     pub(crate) out: OutBuffer,
     /// Whether it stands in the worker's list of connections to write.
@@ -148,7 +149,7 @@ impl Link {
         }
     }
 
-    fn poll(&self, cx: &mut Context<'_>, reader: &mut OwnedReadHalf, buffer: &mut BytesMut) -> Poll<io::Result<Woken>> {
+    fn poll(&self, cx: &mut Context<'_>, reader: &mut Inlet, buffer: &mut BytesMut) -> Poll<io::Result<Woken>> {
         self.remember(cx);
         if self.closed.get() {
             return Poll::Ready(Ok(Woken::Closed));
@@ -157,7 +158,7 @@ impl Link {
             return Poll::Ready(Ok(Woken::Resumed));
         }
         if self.blocked.get()
-            && let Poll::Ready(ready) = reader.as_ref().poll_write_ready(cx)
+            && let Poll::Ready(ready) = reader.poll_write_ready(cx)
         {
             self.blocked.set(false);
             return Poll::Ready(ready.map(|()| Woken::Writable));
@@ -165,16 +166,14 @@ impl Link {
         if self.paused.get() {
             return Poll::Pending;
         }
-        // `read_buf` keeps nothing between polls, so it can be made anew for each.
-        pin!(reader.read_buf(buffer)).poll(cx).map_ok(Woken::Read)
+        reader.poll_read(cx, buffer).map_ok(Woken::Read)
     }
 }
 
 impl Connection {
     /// Writes what it can without waiting.
     pub(crate) fn write(&mut self) -> io::Result<()> {
-        let socket = &self.socket;
-        match self.out.write_with(|slices| socket.try_write_vectored(slices)) {
+        match self.socket.write(&mut self.out) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.link.wait_until_writable();
                 Ok(())
@@ -202,7 +201,7 @@ impl Connection {
 
 /// Takes an accepted connection into this worker and starts serving it.
 pub(crate) fn begin(worker: &mut Worker, me: &Rc<RefCell<Worker>>, accepted: Accepted) {
-    let Accepted { stream, peer, speaks } = accepted;
+    let Accepted { stream, peer, speaks, keys } = accepted;
     worker.stats.connections_total += 1;
     let stream = match TcpStream::from_std(stream) {
         Ok(stream) => stream,
@@ -211,31 +210,53 @@ pub(crate) fn begin(worker: &mut Worker, me: &Rc<RefCell<Worker>>, accepted: Acc
             return worker.left(peer.ip(), speaks);
         }
     };
+    let Some(keys) = keys else { return welcome(worker, me, Stream::Plain(stream), Caller { address: peer, certificate: None }, speaks) };
+    let (me, handshakes, patience) = (me.clone(), worker.handshakes.clone(), worker.shared.settings.handshake_timeout);
+    tokio::task::spawn_local(async move {
+        let shaken = tls::shake_hands(stream, &keys, &handshakes, patience).await;
+        let mut worker = me.borrow_mut();
+        match shaken {
+            Ok((stream, certificate)) => {
+                welcome(&mut worker, &me, Stream::Tls(Box::new(stream)), Caller { address: peer, certificate }, speaks);
+            }
+            Err(error) => {
+                worker.stats.tls_failures += 1;
+                tls::tell_failure(peer, &error);
+                worker.left(peer.ip(), speaks);
+            }
+        }
+    });
+}
+
+/// Starts serving a connection whose stream is ready.
+fn welcome(worker: &mut Worker, me: &Rc<RefCell<Worker>>, stream: Stream, peer: Caller, speaks: Speaks) {
     let me = me.clone();
     match speaks {
         Speaks::Http => {
-            let Some(http) = worker.shared.http.get() else { return worker.left(peer.ip(), speaks) };
+            let ip = peer.address.ip();
+            let Some(http) = worker.shared.http.get() else { return worker.left(ip, speaks) };
             let serve = http(stream, peer);
             tokio::task::spawn_local(async move {
                 serve.await;
-                me.borrow_mut().left(peer.ip(), speaks);
+                me.borrow_mut().left(ip, speaks);
             });
         }
         Speaks::Pulsar => {
-            let (reader, socket) = stream.into_split();
+            let (reader, socket) = tls::split(stream);
             let (key, link) = admit(worker, socket, peer);
             tokio::task::spawn_local(serve(me, reader, link, key));
         }
     }
 }
 
-fn admit(worker: &mut Worker, socket: OwnedWriteHalf, address: SocketAddr) -> (ConnectionKey, Rc<Link>) {
+fn admit(worker: &mut Worker, socket: Outlet, peer: Caller) -> (ConnectionKey, Rc<Link>) {
     let link = Rc::new(Link::default());
     let shared_link = link.clone();
     let (index, now, max) = (worker.index, worker.now.monotonic_ms, worker.shared.settings.max_message_bytes);
     let (slot, generation) = worker.connections.insert_with(|slot, generation| Connection {
         key: ConnectionKey { worker: index, slot, generation },
-        address,
+        address: peer.address,
+        certificate: peer.certificate,
         link: shared_link,
         socket,
         decoder: FrameDecoder::new(max),
@@ -262,7 +283,7 @@ fn admit(worker: &mut Worker, socket: OwnedWriteHalf, address: SocketAddr) -> (C
     (ConnectionKey { worker: index, slot, generation }, link)
 }
 
-async fn serve(me: Rc<RefCell<Worker>>, mut reader: OwnedReadHalf, link: Rc<Link>, key: ConnectionKey) {
+async fn serve(me: Rc<RefCell<Worker>>, mut reader: Inlet, link: Rc<Link>, key: ConnectionKey) {
     let mut buffer = BytesMut::new();
     let mut ask = MIN_READ;
     loop {
@@ -341,7 +362,7 @@ impl Worker {
         }
         self.out_held = self.out_held - connection.held_out + left;
         connection.held_out = left;
-        if connection.closing && left == 0 {
+        if connection.closing && left == 0 && !connection.socket.is_waiting() {
             connection.link.close();
         }
         if left <= limit / 2 {
@@ -455,6 +476,7 @@ impl Worker {
         if !connection.out.is_empty() {
             let _ = connection.write();
         }
+        connection.socket.say_goodbye();
         for (id, route) in connection.producers.drain() {
             if let Some(topic) = route.topic() {
                 let event = TopicEvent::DetachProducer { key: topic::ProducerKey { connection: key, id }, request: None };

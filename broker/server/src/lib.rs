@@ -35,7 +35,9 @@ mod shared;
 mod slots;
 mod start;
 mod storage;
+mod stream;
 mod timers;
+mod tls;
 mod volatile;
 mod watch;
 mod worker;
@@ -45,5 +47,7 @@ pub use metrics::{ServerStats, WorkerStats};
 pub use settings::{Listen, ServerSettings};
 pub use shared::HttpService;
 pub use start::{Bound, Server, bind};
+pub use stream::{Caller, Stream};
+pub use tls::{TlsSettings, TlsVersion};
 /// Numbers of topics, so that callers need not know the topic room.
 pub use topic::stats;

@@ -11,6 +11,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::letter::Letter;
 use crate::placement::connection_worker;
 use crate::shared::Shared;
+use crate::tls::Keys;
 
 /// What is spoken on a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,16 @@ pub(crate) struct Accepted {
     pub(crate) stream: TcpStream,
     pub(crate) peer: SocketAddr,
     pub(crate) speaks: Speaks,
+    /// What it is to be encrypted with; none in the clear.
+    pub(crate) keys: Option<Arc<Keys>>,
+}
+
+/// A socket, and what is spoken on it.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    pub(crate) listener: TcpListener,
+    pub(crate) speaks: Speaks,
+    pub(crate) over_tls: bool,
 }
 
 /// Binds a non-blocking listener; an IPv6 address takes no IPv4 connections.
@@ -42,12 +53,16 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Accepts for ever. The worker that will own the connection registers it with its own loop.
-pub(crate) async fn accept(listener: TcpListener, speaks: Speaks, shared: Arc<Shared>) -> io::Result<()> {
+pub(crate) async fn accept(listening: Listening, shared: Arc<Shared>) -> io::Result<()> {
+    let Listening { listener, speaks, over_tls } = listening;
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let mut loads = Vec::new();
     loop {
         match listener.accept().await.and_then(|(stream, peer)| Ok((stream.into_std()?, peer))) {
-            Ok((stream, peer)) => hand_over(stream, peer, speaks, &shared, &mut loads),
+            Ok((stream, peer)) => {
+                let keys = shared.tls.as_ref().filter(|_| over_tls).map(|tls| tls.current());
+                hand_over(Accepted { stream, peer, speaks, keys }, &shared, &mut loads);
+            }
             Err(error) if transient(&error) => {}
             Err(error) => {
                 tracing::warn!(%error, "cannot accept connections; trying again in 100 ms (raise the limit of open files if this goes on)");
@@ -61,13 +76,14 @@ fn transient(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset | io::ErrorKind::Interrupted)
 }
 
-fn hand_over(stream: TcpStream, peer: SocketAddr, speaks: Speaks, shared: &Shared, loads: &mut Vec<usize>) {
+fn hand_over(accepted: Accepted, shared: &Shared, loads: &mut Vec<usize>) {
+    let (peer, speaks) = (accepted.peer, accepted.speaks);
     if let Err(limit) = shared.admission.admit(peer.ip(), speaks) {
         shared.counters.connections_refused.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(%peer, limit, "connection refused: the limit is reached");
         return;
     }
-    if let Err(error) = stream.set_nodelay(true) {
+    if let Err(error) = accepted.stream.set_nodelay(true) {
         tracing::debug!(%peer, %error, "connection lost while it was accepted");
         shared.admission.leave(peer.ip(), speaks);
         return;
@@ -76,5 +92,5 @@ fn hand_over(stream: TcpStream, peer: SocketAddr, speaks: Speaks, shared: &Share
     loads.extend(shared.loads.iter().map(|l| l.load(Ordering::Relaxed)));
     let worker = connection_worker(loads, &mut |n| fastrand::usize(..n));
     shared.loads[worker].fetch_add(1, Ordering::Relaxed);
-    shared.mailboxes[worker].post(Letter::Accepted(Accepted { stream, peer, speaks }));
+    shared.mailboxes[worker].post(Letter::Accepted(accepted));
 }

@@ -33,6 +33,8 @@ pub struct WorkerStats {
     pub connections_total: u64,
     /// Connections closed because of what their peer sent.
     pub protocol_errors: u64,
+    /// TLS handshakes that came to nothing.
+    pub tls_failures: u64,
     /// Bytes of publishes waiting for the disk.
     pub pending_publish_bytes: u64,
     /// Bytes waiting to be sent to peers that do not take them.

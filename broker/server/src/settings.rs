@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use topic::TopicSettings;
 
+use crate::tls::TlsSettings;
+
 /// What a connection may hold when all together hold more than they should: enough to keep one busy.
 const SCARCE_OUT_BYTES: usize = 16 * 1024;
 
@@ -27,8 +29,14 @@ pub struct ServerSettings {
     pub io_threads: NonZeroUsize,
     /// Sockets of the Pulsar protocol.
     pub pulsar: Vec<Listen>,
+    /// Sockets of the Pulsar protocol over TLS.
+    pub pulsar_tls: Vec<Listen>,
     /// Sockets of HTTP.
     pub http: Vec<Listen>,
+    /// Sockets of HTTP over TLS.
+    pub https: Vec<Listen>,
+    /// Keys and certificates; needed for sockets over TLS.
+    pub tls: Option<TlsSettings>,
     /// The largest message a client may send.
     pub max_message_bytes: usize,
     /// A connection silent for this long is asked for a sign of life, and closed after as long again.

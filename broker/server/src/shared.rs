@@ -1,14 +1,12 @@
 //! What all workers read: set once at the start, or behind locks that the road of a message never touches.
 
 use std::future::Future;
-use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use ledger::{LedgerStore, StoreHealth};
 use metadata::MetadataStore;
-use tokio::net::TcpStream;
 use tokio::sync::watch;
 use wire::TopicName;
 
@@ -19,16 +17,20 @@ use crate::letter::Letter;
 use crate::mailbox::Mailbox;
 use crate::metrics::SharedCounters;
 use crate::settings::ServerSettings;
+use crate::stream::{Caller, Stream};
+use crate::tls::Tls;
 use crate::volatile::VolatileTopics;
 use crate::watch::TopicWatchers;
 
 /// Serves one HTTP connection on the loop that owns it; the front door passes it in, so that the server knows no HTTP.
-pub type HttpService = Arc<dyn Fn(TcpStream, SocketAddr) -> Pin<Box<dyn Future<Output = ()>>> + Send + Sync>;
+pub type HttpService = Arc<dyn Fn(Stream, Caller) -> Pin<Box<dyn Future<Output = ()>>> + Send + Sync>;
 
 /// See the module.
 pub(crate) struct Shared {
     pub(crate) settings: ServerSettings,
     pub(crate) endpoints: Endpoints,
+    /// Keys and certificates, where TLS is spoken.
+    pub(crate) tls: Option<Tls>,
     pub(crate) mailboxes: Vec<Mailbox<Letter>>,
     /// Connections by worker.
     pub(crate) loads: Vec<AtomicUsize>,

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, mpsc};
@@ -18,25 +18,31 @@ use crate::admission::Admission;
 use crate::control::Control;
 use crate::handle::{Endpoints, Handle};
 use crate::letter::Letter;
-use crate::listener::{self, Speaks};
+use crate::listener::{self, Listening, Speaks};
 use crate::mailbox::Mailbox;
 use crate::metrics::SharedCounters;
 use crate::settings::{Listen, ServerSettings};
 use crate::shared::{HttpService, Shared};
+use crate::tls::Tls;
 use crate::volatile::VolatileTopics;
 use crate::watch::TopicWatchers;
 use crate::worker::{self, Worker};
-use crate::{loader, orphans, policies};
+use crate::{loader, orphans, policies, tls};
 
 /// Listening sockets: the ports are known, nobody is served yet.
 #[derive(Debug)]
 pub struct Bound {
     settings: ServerSettings,
-    listeners: Vec<(TcpListener, Speaks)>,
+    tls: Option<Tls>,
+    listeners: Vec<Listening>,
     /// The port of the Pulsar protocol, if it is served.
     pub pulsar_port: Option<u16>,
+    /// The port of the Pulsar protocol over TLS, if it is served.
+    pub pulsar_tls_port: Option<u16>,
     /// The port of HTTP, if it is served.
     pub http_port: Option<u16>,
+    /// The port of HTTP over TLS, if it is served.
+    pub https_port: Option<u16>,
 }
 
 /// A running server.
@@ -47,26 +53,34 @@ pub struct Server {
     _policies: Watch,
 }
 
-/// Binds every address of the settings.
+/// Reads keys and certificates, and binds every address of the settings.
 ///
 /// # Errors
-/// The first address that cannot be bound, by name.
+/// The first file that cannot be used, or the first address that cannot be bound, by name.
 pub fn bind(settings: ServerSettings) -> io::Result<Bound> {
+    let over_tls = !settings.pulsar_tls.is_empty() || !settings.https.is_empty();
+    let tls = settings.tls.clone().filter(|_| over_tls).map(Tls::load).transpose()?;
+    if over_tls && tls.is_none() {
+        return Err(io::Error::other("TLS needs a certificate and its key: set tlsCertificateFilePath and tlsKeyFilePath"));
+    }
     let mut listeners = Vec::new();
-    let pulsar_port = bind_all(&settings.pulsar, Speaks::Pulsar, &mut listeners)?;
-    let http_port = bind_all(&settings.http, Speaks::Http, &mut listeners)?;
-    Ok(Bound { settings, listeners, pulsar_port, http_port })
+    let mut bind = |sockets: &[Listen], speaks, over_tls| bind_all(sockets, speaks, over_tls, &mut listeners);
+    let pulsar_port = bind(&settings.pulsar, Speaks::Pulsar, false)?;
+    let pulsar_tls_port = bind(&settings.pulsar_tls, Speaks::Pulsar, true)?;
+    let http_port = bind(&settings.http, Speaks::Http, false)?;
+    let https_port = bind(&settings.https, Speaks::Http, true)?;
+    Ok(Bound { settings, tls, listeners, pulsar_port, pulsar_tls_port, http_port, https_port })
 }
 
 /// Binds the sockets of one protocol; returns the port of the first.
-fn bind_all(sockets: &[Listen], speaks: Speaks, listeners: &mut Vec<(TcpListener, Speaks)>) -> io::Result<Option<u16>> {
+fn bind_all(sockets: &[Listen], speaks: Speaks, over_tls: bool, listeners: &mut Vec<Listening>) -> io::Result<Option<u16>> {
     let mut port = None;
     for Listen { address, optional } in sockets {
         let wanted = if address.port() == 0 { SocketAddr::new(address.ip(), port.unwrap_or(0)) } else { *address };
         match listener::bind(wanted) {
             Ok(listener) => {
                 port = Some(port.unwrap_or(listener.local_addr()?.port()));
-                listeners.push((listener, speaks));
+                listeners.push(Listening { listener, speaks, over_tls });
             }
             Err(error) if *optional => tracing::debug!(address = %wanted, %error, "not listening there"),
             Err(error) => {
@@ -93,6 +107,7 @@ impl Bound {
         let workers = self.settings.io_threads.get();
         let shared = Arc::new(Shared {
             endpoints,
+            tls: self.tls,
             mailboxes: (0..workers).map(|_| Mailbox::new()).collect(),
             loads: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
             admission: Admission::new(&self.settings),
@@ -139,7 +154,7 @@ fn find_orphans(shared: &Arc<Shared>) {
     }
 }
 
-fn run(index: u16, shared: Arc<Shared>, accepts: Vec<(TcpListener, Speaks)>) {
+fn run(index: u16, shared: Arc<Shared>, accepts: Vec<Listening>) {
     let runtime = match Builder::new_current_thread().enable_all().build_local(LocalOptions::default()) {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -149,10 +164,13 @@ fn run(index: u16, shared: Arc<Shared>, accepts: Vec<(TcpListener, Speaks)>) {
     };
     runtime.block_on(async move {
         let me = Rc::new(RefCell::new(Worker::new(index, shared.clone())));
-        for (listener, speaks) in accepts {
+        if !accepts.is_empty() && shared.tls.is_some() {
+            tokio::task::spawn_local(tls::keep_fresh(shared.clone()));
+        }
+        for listening in accepts {
             let shared = shared.clone();
             tokio::task::spawn_local(async move {
-                if let Err(error) = listener::accept(listener, speaks, shared).await {
+                if let Err(error) = listener::accept(listening, shared).await {
                     tracing::error!(%error, "a listener ended");
                 }
             });

@@ -22,6 +22,7 @@ use crate::shared::Shared;
 use crate::slots::Slots;
 use crate::storage::Storage;
 use crate::timers::Timers;
+use crate::tls::Handshakes;
 
 /// How often silent connections are looked for, in milliseconds.
 const SWEEP_MS: u64 = 1000;
@@ -59,6 +60,7 @@ pub(crate) struct Worker {
     due: Vec<(u64, u32, u32)>,
     stopped: bool,
     pub(crate) signal: Rc<TurnSignal>,
+    pub(crate) handshakes: Rc<Handshakes>,
     pub(crate) stats: WorkerStats,
 }
 
@@ -107,6 +109,7 @@ impl Worker {
             due: Vec::new(),
             stopped: false,
             signal: Rc::new(TurnSignal::default()),
+            handshakes: Rc::default(),
             stats: WorkerStats { worker: index, ..WorkerStats::default() },
             shared,
         }

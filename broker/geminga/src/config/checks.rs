@@ -14,10 +14,21 @@ pub(super) fn check(config: &Config, chosen: &BTreeMap<String, Choice>, problems
 
     let network = &config.network;
     if network.endpoints().is_empty() {
-        wrong(&["brokerServicePort", "webServicePort"], "both are off, so nobody could connect; set at least one");
+        wrong(&["brokerServicePort", "webServicePort"], "all ports are off, so nobody could connect; set at least one");
     }
-    if network.pulsar_port.is_some_and(|port| port != 0 && network.http_port == Some(port)) {
-        wrong(&["brokerServicePort", "webServicePort"], "two listeners cannot share a port");
+    let ports = [
+        ("brokerServicePort", network.pulsar_port),
+        ("brokerServicePortTls", network.pulsar_tls_port),
+        ("webServicePort", network.http_port),
+        ("webServicePortTls", network.https_port),
+    ];
+    for (at, (key, port)) in ports.iter().enumerate() {
+        for (other, _) in ports.iter().skip(at + 1).filter(|(_, other)| port.is_some_and(|port| port != 0) && other == port) {
+            wrong(&[key, other], "two listeners cannot share a port");
+        }
+    }
+    if let Some((keys, reason)) = config.tls.complaint(network) {
+        wrong(keys, reason);
     }
     if BindAddress::Host(network.advertised_address.clone()).is_any() {
         wrong(&["advertisedAddress"], "nobody can connect to an address that stands for all; name a host or one address");

@@ -21,8 +21,6 @@ pub enum Verdict {
 
 /// Settings with a place of their own that nothing acts on yet.
 const NOT_YET: &[&str] = &[
-    "brokerServicePortTls",
-    "webServicePortTls",
     "logMaxBlockBytes",
     "managedLedgerInactiveLedgerRolloverTimeSeconds",
     "managedLedgerMaxUnackedRangesToPersistInMetadataStore",

@@ -50,13 +50,8 @@ pub const KEPT_FAMILIES: &[&str] = &[
 ];
 
 /// Keys that promise protection which this version does not have: it refuses to start rather than run open.
-pub const REFUSED_WHEN_TRUE: &[&str] = &[
-    "authenticationEnabled",
-    "authorizationEnabled",
-    "tlsEnabledWithKeyStore",
-    "tlsRequireTrustedClientCertOnConnect",
-    "encryptionRequireOnProducer",
-];
+pub const REFUSED_WHEN_TRUE: &[&str] =
+    &["authenticationEnabled", "authorizationEnabled", "tlsEnabledWithKeyStore", "encryptionRequireOnProducer"];
 
 const fn not_yet(key: &'static str, form: &'static dyn Check, default: &'static str) -> Later {
     Later { key, form, default, plan: Plan::NotYet }
@@ -167,21 +162,7 @@ static GROUPS: &[(&str, &[Later])] = &[
             not_yet("haProxyProtocolEnabled", FLAG, "false"),
         ],
     ),
-    (
-        "TLS",
-        &[
-            not_yet("tlsEnabled", FLAG, "false"),
-            not_yet("tlsCertificateFilePath", TEXT, ""),
-            not_yet("tlsKeyFilePath", TEXT, ""),
-            not_yet("tlsTrustCertsFilePath", TEXT, ""),
-            not_yet("tlsAllowInsecureConnection", FLAG, "false"),
-            not_yet("tlsRequireTrustedClientCertOnConnect", FLAG, "false"),
-            not_yet("tlsProtocols", LIST, ""),
-            not_yet("tlsCiphers", LIST, ""),
-            not_yet("tlsCertRefreshCheckDurationSec", SECONDS_OR_OFF, "300"),
-            not_yet("tlsEnabledWithKeyStore", FLAG, "false"),
-        ],
-    ),
+    ("TLS", &[not_yet("tlsEnabledWithKeyStore", FLAG, "false")]),
     (
         "Limits on tenants, topics and clients",
         &[

@@ -22,9 +22,6 @@ pub enum Scheme {
 impl Scheme {
     const ALL: [Scheme; 4] = [Scheme::Pulsar, Scheme::PulsarTls, Scheme::Http, Scheme::Https];
 
-    /// Those that are served.
-    const SERVED: [Scheme; 2] = [Scheme::Pulsar, Scheme::Http];
-
     /// As it stands before `://`.
     pub fn name(self) -> &'static str {
         match self {
@@ -220,10 +217,10 @@ impl Network {
         }
     }
 
-    /// The sockets to open, in order; a companion follows the one it accompanies. Those of TLS are left out, as it is not served yet.
+    /// The sockets to open, in order; a companion follows the one it accompanies.
     pub fn endpoints(&self) -> Vec<Endpoint> {
         let mut endpoints = Vec::new();
-        for scheme in Scheme::SERVED {
+        for scheme in Scheme::ALL {
             let Some(port) = self.port(scheme) else { continue };
             let mut open = |host: &str, companion| {
                 endpoints.push(Endpoint { listener: None, scheme, host: host.to_owned(), port, companion });
@@ -236,8 +233,7 @@ impl Network {
                 BindAddress::Host(host) => open(host, false),
             }
         }
-        let served = self.binds.iter().filter(|bind| Scheme::SERVED.contains(&bind.scheme)).cloned();
-        endpoints.extend(served.map(|NamedUrl { listener, scheme, host, port }| Endpoint {
+        endpoints.extend(self.binds.iter().cloned().map(|NamedUrl { listener, scheme, host, port }| Endpoint {
             listener: Some(listener),
             scheme,
             host,

@@ -84,6 +84,7 @@ impl Config {
         let mut problems = given.problems;
         check_later(&chosen, &mut problems);
         let advertises = config.network.settle(&chosen, sources.file.is_some(), host_name);
+        config.tls.settle(&mut config.network);
         let mut together = Vec::new();
         config.memory.settle(&chosen, &mut together);
         checks::check(&config, &chosen, &mut together);

@@ -21,6 +21,7 @@ pub mod show;
 pub mod sources;
 pub mod storage;
 pub mod timing;
+pub mod tls;
 pub mod topics;
 pub mod upkeep;
 
@@ -38,6 +39,7 @@ pub use problem::{ConfigError, Problem};
 pub use sources::{Origin, Sources};
 pub use storage::{Ledgers, Storage};
 pub use timing::{Patterns, Timing};
+pub use tls::Tls;
 pub use topics::{Deduplication, Dispatch, Topics};
 pub use upkeep::Upkeep;
 
@@ -49,6 +51,8 @@ use table::{Given, Section, Setting};
 pub struct Config {
     /// Ports, addresses and the names they are advertised under.
     pub network: Network,
+    /// Certificates, keys and what is asked of clients.
+    pub tls: Tls,
     /// Event loops, connections and their limits.
     pub connections: Connections,
     /// Limits of the HTTP side.
@@ -76,7 +80,7 @@ pub struct Config {
 /// Says of each section in turn what is the same for all of them.
 macro_rules! each_section {
     ($callback:ident) => {
-        $callback!(network: Network, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, deduplication: Deduplication, timing: Timing, patterns: Patterns, storage: Storage, ledgers: Ledgers, memory: Memory, upkeep: Upkeep)
+        $callback!(network: Network, tls: Tls, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, deduplication: Deduplication, timing: Timing, patterns: Patterns, storage: Storage, ledgers: Ledgers, memory: Memory, upkeep: Upkeep)
     };
 }
 

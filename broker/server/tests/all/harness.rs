@@ -25,6 +25,9 @@ pub(crate) fn settings() -> ServerSettings {
     ServerSettings {
         cluster: "standalone".into(),
         io_threads: NonZeroUsize::new(2).unwrap(),
+        pulsar_tls: Vec::new(),
+        https: Vec::new(),
+        tls: None,
         pulsar: vec![any],
         http: vec![],
         max_message_bytes: 1 << 20,
