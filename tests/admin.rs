@@ -22,16 +22,31 @@ impl Answer {
 }
 
 fn ask(broker: &Broker, method: &str, path: &str, body: &str) -> Answer {
+    ask_as(broker, None, method, path, body)
+}
+
+fn ask_as(broker: &Broker, token: Option<&str>, method: &str, path: &str, body: &str) -> Answer {
     let mut stream = TcpStream::connect(host_and_port(broker.http())).expect("the HTTP port is open");
     stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
     let length = body.len();
-    let request = format!("{method} {path} HTTP/1.1\r\nHost: broker\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n{body}");
+    let who = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
+    let request = format!("{method} {path} HTTP/1.1\r\nHost: broker\r\nConnection: close\r\n{who}Content-Length: {length}\r\n\r\n{body}");
     stream.write_all(request.as_bytes()).expect("the request is taken");
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("an answer");
     let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no whole answer: {text:?}"));
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_else(|| panic!("no status: {head}"));
     Answer { status, head: head.to_owned(), body: body.to_owned() }
+}
+
+/// The answer to a whole request, as it comes.
+pub(crate) fn raw(broker: &Broker, request: &str) -> String {
+    let mut stream = TcpStream::connect(host_and_port(broker.http())).expect("the HTTP port is open");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.write_all(request.as_bytes()).expect("the request is taken");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    text
 }
 
 fn get(broker: &Broker, path: &str) -> Answer {
@@ -54,6 +69,12 @@ pub(crate) fn unload(broker: &Broker, topic: &str) {
 /// Status and body.
 pub(crate) fn told(broker: &Broker, method: &str, path: &str, body: &str) -> (u16, String) {
     let answer = ask(broker, method, path, body);
+    (answer.status, answer.body)
+}
+
+/// Status and body of what is asked with a token, or with none.
+pub(crate) fn told_as(broker: &Broker, token: Option<&str>, method: &str, path: &str, body: &str) -> (u16, String) {
+    let answer = ask_as(broker, token, method, path, body);
     (answer.status, answer.body)
 }
 

@@ -4,7 +4,7 @@ use metadata::paths::NamespacePath;
 use wire::{Domain, NamespaceName, TopicName};
 
 use crate::errors::Refusal;
-use crate::request::Call;
+use crate::request::{Call, Params};
 
 impl Call {
     /// The namespace in the path.
@@ -33,6 +33,17 @@ impl Call {
             Err(Refusal::not_allowed("Non-persistent topics are not supported by this version of Geminga"))
         }
     }
+}
+
+/// The topic that a path names, stored or not.
+///
+/// # Errors
+/// 412 for a bad name.
+pub(crate) fn topic(params: &Params) -> Result<TopicName, Refusal> {
+    let namespace = NamespaceName::new(params.get("tenant"), params.get("namespace"));
+    let namespace = namespace.map_err(|error| Refusal::precondition(error.to_string()))?;
+    let domain = if params.get("domain") == Domain::Persistent.as_str() { Domain::Persistent } else { Domain::NonPersistent };
+    TopicName::new(domain, &namespace, params.get("topic")).map_err(|error| Refusal::precondition(error.to_string()))
 }
 
 /// Where a namespace is kept.

@@ -24,7 +24,8 @@ pub(crate) async fn health(call: Call) -> Result<Reply, Refusal> {
             verdict
         }
     };
-    verdict.map(|()| Reply::text("ok")).map_err(|why| Refusal::internal(format!("The broker is not well: {why}")))
+    let well = || Reply::text("ok").with_warning(site.options.warning.as_deref());
+    verdict.map(|()| well()).map_err(|why| Refusal::internal(format!("The broker is not well: {why}")))
 }
 
 /// A client that probes gives up after about as long.

@@ -17,6 +17,7 @@ use server::{Caller, Stream};
 use tokio::time::timeout;
 
 use crate::Site;
+use crate::admission;
 use crate::errors::Refusal;
 use crate::pulse::{Observed, Pulse};
 use crate::reply::Reply;
@@ -29,10 +30,10 @@ pub(crate) async fn serve(stream: Stream, caller: Caller, site: Arc<Site>) {
     let pulse = Pulse::new();
     let io = TokioIo::new(Observed { stream, pulse: pulse.clone() });
     let service = service_fn(|request| {
-        let (site, pulse) = (site.clone(), pulse.clone());
+        let (site, pulse, caller) = (site.clone(), pulse.clone(), caller.clone());
         async move {
             pulse.request_began();
-            let response = answer(&site, peer, request).await;
+            let response = answer(&site, &caller, request).await;
             pulse.request_ended();
             Ok::<_, Infallible>(response)
         }
@@ -52,10 +53,11 @@ pub(crate) async fn serve(stream: Stream, caller: Caller, site: Arc<Site>) {
     }
 }
 
-async fn answer(site: &Arc<Site>, peer: std::net::SocketAddr, request: Request<Incoming>) -> Response<Full<Bytes>> {
+async fn answer(site: &Arc<Site>, caller: &Caller, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let peer = caller.address;
     let method = request.method().clone();
     let path = request.uri().path().to_owned();
-    let reply = respond(site, request).await;
+    let reply = respond(site, caller, request).await;
     let status = reply.status();
     // A refusal for want of room is no fault and may come in thousands.
     if status == StatusCode::INTERNAL_SERVER_ERROR {
@@ -71,17 +73,17 @@ async fn answer(site: &Arc<Site>, peer: std::net::SocketAddr, request: Request<I
     response
 }
 
-async fn respond(site: &Arc<Site>, request: Request<Incoming>) -> Reply {
+async fn respond(site: &Arc<Site>, caller: &Caller, request: Request<Incoming>) -> Reply {
     let Some(_running) = Running::begin(site) else {
         return Refusal::busy("too many requests at once").into();
     };
-    match carry_out(site, request).await {
+    match carry_out(site, caller, request).await {
         Ok(reply) => reply,
         Err(refusal) => refusal.into(),
     }
 }
 
-async fn carry_out(site: &Arc<Site>, request: Request<Incoming>) -> Result<Reply, Refusal> {
+async fn carry_out(site: &Arc<Site>, caller: &Caller, request: Request<Incoming>) -> Result<Reply, Refusal> {
     let (head, body) = request.into_parts();
     // hyper leaves the body out of a reply to HEAD.
     let method = if head.method == Method::HEAD { Method::GET } else { head.method };
@@ -89,6 +91,8 @@ async fn carry_out(site: &Arc<Site>, request: Request<Incoming>) -> Result<Reply
         Found::Route(route, params) => (route, params),
         Found::Options(allow) => return Ok(Reply::allow(&allow)),
     };
+    // Before the body is taken: strangers send none.
+    admission::admit(&site.handle, caller, &head.headers, route, &params).await?;
     let limited = Limited::new(body, site.options.max_body_bytes);
     let body = match timeout(site.options.body_timeout, limited.collect()).await {
         Ok(Ok(body)) => body.to_bytes(),

@@ -26,6 +26,11 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, reason)
     }
 
+    /// Nobody knows who asks.
+    pub(crate) fn unauthorized(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, reason)
+    }
+
     pub(crate) fn forbidden(reason: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, reason)
     }

@@ -26,6 +26,7 @@
 //! - an empty body and `null` mean the defaults; numbers and words may come in quotes; unknown query parameters are ignored.
 
 mod address;
+mod admission;
 mod brokers;
 mod clusters;
 mod connection;

@@ -226,6 +226,9 @@ const WORKER_FAMILIES: &[FamilyOf<WorkerStats>] = &[
     (Family::counter("geminga_loop_connections_total", "Connections since the start."), |w| w.connections_total),
     (Family::counter("geminga_loop_protocol_errors_total", "Connections closed because of what their peer sent."), |w| w.protocol_errors),
     (Family::counter("geminga_loop_tls_handshake_failures_total", "TLS handshakes that came to nothing."), |w| w.tls_failures),
+    (Family::counter("geminga_loop_authentication_failures_total", "Connections closed because their credentials were not good."), |w| {
+        w.authentication_failures
+    }),
     (Family::gauge("geminga_loop_pending_publish_bytes", "Bytes of publishes waiting for the disk."), |w| w.pending_publish_bytes),
     (Family::gauge("geminga_loop_cache_bytes", "Bytes in the entry cache."), |w| w.cache_bytes),
     (Family::gauge("geminga_loop_topics", "Loaded topics."), |w| w.topics),

@@ -32,6 +32,8 @@ pub struct AdminOptions {
     pub force_delete_tenants: bool,
     /// Whether a namespace may be deleted with all it has.
     pub force_delete_namespaces: bool,
+    /// What an operator should know about the configuration; the health report carries it.
+    pub warning: Option<String>,
     /// The level of Pulsar's API that is served, as tools expect it from `/admin/v2/brokers/version`.
     pub pulsar_level: String,
     /// The commit this was built from, for `pulsar_version_info`.
@@ -54,6 +56,7 @@ impl Default for AdminOptions {
             max_topic_series: 10_000,
             force_delete_tenants: false,
             force_delete_namespaces: false,
+            warning: None,
             pulsar_level: "4.0.0".to_owned(),
             commit: "unknown".to_owned(),
         }

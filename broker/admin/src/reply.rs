@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, SERVER};
+use hyper::header::{ALLOW, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, SERVER, WWW_AUTHENTICATE};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 
@@ -36,6 +36,15 @@ impl Reply {
 
     pub(crate) fn text(text: impl Into<Bytes>) -> Self {
         Self::new(StatusCode::OK, "text/plain; charset=utf-8", text)
+    }
+
+    /// A remark beside the answer, in a header of its own: tools compare the body.
+    pub(crate) fn with_warning(self, warning: Option<&str>) -> Self {
+        let header = warning.and_then(|warning| HeaderValue::from_str(warning).ok());
+        match header {
+            Some(value) => Self { extra: Some((HeaderName::from_static("x-geminga-warning"), value)), ..self },
+            None => self,
+        }
     }
 
     /// 200 with metrics in Prometheus' text format.
@@ -75,6 +84,7 @@ impl From<Refusal> for Reply {
         let body = serde_json::to_vec(&Reason { reason: &refusal.reason }).unwrap_or_default();
         let extra = match (&refusal.allow, refusal.status) {
             (Some(methods), _) => HeaderValue::from_str(methods).ok().map(|v| (ALLOW, v)),
+            (None, StatusCode::UNAUTHORIZED) => Some((WWW_AUTHENTICATE, HeaderValue::from_static("Bearer, Basic realm=\"geminga\""))),
             (None, StatusCode::SERVICE_UNAVAILABLE) => Some((RETRY_AFTER, HeaderValue::from_static("1"))),
             _ => None,
         };

@@ -23,6 +23,7 @@ fn settings() -> ServerSettings {
         pulsar_tls: Vec::new(),
         https: Vec::new(),
         tls: None,
+        auth: None,
         pulsar: vec![any],
         http: vec![any],
         max_message_bytes: 1 << 20,

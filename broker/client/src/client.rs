@@ -12,7 +12,9 @@ use std::{
 use tokio::sync::Mutex;
 use wire::{Command, TopicName, proto};
 
-use crate::{Consumer, ConsumerOptions, Error, Producer, ProducerOptions, ServiceUrl, TlsOptions, connect::Dial, link::Link, tls::Tls};
+use crate::{
+    Consumer, ConsumerOptions, Credentials, Error, Producer, ProducerOptions, ServiceUrl, TlsOptions, connect::Dial, link::Link, tls::Tls,
+};
 
 /// How a client behaves.
 #[derive(Clone, Debug)]
@@ -29,6 +31,8 @@ pub struct Options {
     pub separate_lookups: bool,
     /// The listener whose address the broker shall give, where it has several.
     pub listener: Option<String>,
+    /// Who this client is, where the broker asks.
+    pub credentials: Option<Credentials>,
     /// Whom to believe, where the service URL says `pulsar+ssl`.
     pub tls: TlsOptions,
 }
@@ -42,6 +46,7 @@ impl Default for Options {
             keep_alive: Duration::from_secs(30),
             separate_lookups: false,
             listener: None,
+            credentials: None,
             tls: TlsOptions::default(),
         }
     }
@@ -217,6 +222,7 @@ impl Pool {
             patience: self.options.connect_timeout,
             keep_alive: self.options.keep_alive,
             tls: self.tls.clone(),
+            credentials: self.options.credentials.clone().map(Arc::new),
         };
         let link = dial.connect().await?;
         links.insert(route, link.clone());

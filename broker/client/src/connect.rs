@@ -9,7 +9,7 @@ use tokio::{
 };
 use wire::{Command, DEFAULT_MAX_MESSAGE_SIZE, proto};
 
-use crate::{Error, driver::Driver, frames::Frames, link::Link, outbox::Outbox, stream::Stream, tls::Tls};
+use crate::{Credentials, Error, driver::Driver, frames::Frames, link::Link, outbox::Outbox, stream::Stream, tls::Tls};
 
 /// The version of the protocol that this client speaks.
 pub(crate) const PROTOCOL_VERSION: i32 = 21;
@@ -25,6 +25,7 @@ pub(crate) struct Dial {
     pub(crate) keep_alive: Duration,
     /// None in the clear.
     pub(crate) tls: Option<Tls>,
+    pub(crate) credentials: Option<Arc<Credentials>>,
 }
 
 /// A socket to `host:port`, encrypted where that is asked for.
@@ -50,7 +51,7 @@ impl Dial {
         let lost = |error: std::io::Error| Error::lost(&self.address, error.to_string());
         let mut stream = open(&self.address, self.tls.as_ref()).await?;
         let mut hello = BytesMut::new();
-        connect_command(self.behind_proxy.clone()).encode(&mut hello);
+        connect_command(self.behind_proxy.clone(), self.credentials.as_deref())?.encode(&mut hello);
         stream.write_all(&hello).await.map_err(lost)?;
         stream.flush().await.map_err(lost)?;
         let mut frames = Frames::new(DEFAULT_MAX_MESSAGE_SIZE);
@@ -72,20 +73,27 @@ impl Dial {
         let max_message_size = max_message_size.filter(|size| *size > 0).unwrap_or(DEFAULT_MAX_MESSAGE_SIZE);
         frames.limit(max_message_size);
         let outbox = Arc::new(Outbox::default());
-        let link = Arc::new(Link::new(self.address.clone(), max_message_size, outbox.clone()));
+        let link = Arc::new(Link::new(self.address.clone(), max_message_size, outbox.clone(), self.credentials.clone()));
         tokio::spawn(Driver::new(stream, frames, &link, outbox, self.keep_alive).run());
         Ok(link)
     }
 }
 
 /// The CONNECT of this client.
-pub(crate) fn connect_command(proxy_to_broker_url: Option<String>) -> Command {
-    proto::CommandConnect {
+pub(crate) fn connect_command(proxy_to_broker_url: Option<String>, credentials: Option<&Credentials>) -> Result<Command, Error> {
+    let auth_data = credentials.map(Credentials::data).transpose()?;
+    let connect = proto::CommandConnect {
+        auth_method_name: credentials.map(|credentials| credentials.method().to_owned()),
+        auth_data: auth_data.map(Into::into),
         client_version: CLIENT_VERSION.to_owned(),
         protocol_version: Some(PROTOCOL_VERSION),
         proxy_to_broker_url,
-        feature_flags: Some(proto::FeatureFlags { supports_broker_entry_metadata: Some(true), ..Default::default() }),
+        feature_flags: Some(proto::FeatureFlags {
+            supports_broker_entry_metadata: Some(true),
+            supports_auth_refresh: Some(credentials.is_some()),
+            ..Default::default()
+        }),
         ..Default::default()
-    }
-    .into()
+    };
+    Ok(connect.into())
 }

@@ -39,6 +39,12 @@ pub enum Error {
         /// What was wrong.
         reason: Arc<str>,
     },
+    /// There is nothing to show who this client is.
+    #[error("{reason}")]
+    Credentials {
+        /// What was wrong.
+        reason: Arc<str>,
+    },
     /// The connection broke, or was never more than half there.
     #[error("connection to {address} lost: {reason}")]
     Disconnected {
@@ -149,7 +155,7 @@ impl Error {
             Self::TimedOut { .. } => "The broker is there but does not answer; look at its log and its load.",
             Self::TooLarge { .. } => "Send smaller messages, or raise maxMessageSize in the broker's configuration.",
             Self::Protocol { .. } => "Is this the broker's binary port (6650 by default) and not its HTTP port?",
-            Self::Closed { .. } => return None,
+            Self::Closed { .. } | Self::Credentials { .. } => return None,
             Self::Server { code, .. } => match code {
                 ServerError::ConsumerBusy => {
                     "Another consumer has this subscription. Use another subscription name, or a Shared subscription at both ends."
@@ -160,8 +166,11 @@ impl Error {
                 ServerError::SubscriptionNotFound => "Create the subscription first, or allow automatic creation.",
                 ServerError::InvalidTopicName => TOPIC_NAMES,
                 ServerError::PersistenceError => "The broker could not store the message; its log says why (is the disk full?).",
-                ServerError::AuthenticationError | ServerError::AuthorizationError => {
-                    "This broker asks for credentials that were not given."
+                ServerError::AuthenticationError => {
+                    "This broker asks who you are: give a token (--token, GEMINGA_TOKEN), a user (--user) or a client certificate."
+                }
+                ServerError::AuthorizationError => {
+                    "The broker knows who you are and does not allow this; an administrator of the tenant can grant it."
                 }
                 ServerError::ServiceNotReady => "The topic is just being loaded or moved; try again in a moment.",
                 _ => return None,

@@ -11,10 +11,12 @@ use std::{
 
 use bytes::Bytes;
 use tokio::sync::oneshot;
-use wire::Command;
+use wire::{Command, proto};
 
 use crate::{
-    Error, consumer,
+    Credentials, Error,
+    connect::{CLIENT_VERSION, PROTOCOL_VERSION},
+    consumer,
     outbox::{Out, Outbox},
     producer,
     table::Table,
@@ -29,6 +31,7 @@ pub(crate) struct Link {
     /// Bytes of the largest payload the broker takes.
     pub(crate) max_message_size: usize,
     outbox: Arc<Outbox>,
+    credentials: Option<Arc<Credentials>>,
     routes: Mutex<Routes>,
     next_request: AtomicU64,
 }
@@ -49,8 +52,8 @@ struct Request {
 }
 
 impl Link {
-    pub(crate) fn new(address: Arc<str>, max_message_size: usize, outbox: Arc<Outbox>) -> Self {
-        Self { address, max_message_size, outbox, routes: Mutex::default(), next_request: AtomicU64::new(1) }
+    pub(crate) fn new(address: Arc<str>, max_message_size: usize, outbox: Arc<Outbox>, credentials: Option<Arc<Credentials>>) -> Self {
+        Self { address, max_message_size, outbox, credentials, routes: Mutex::default(), next_request: AtomicU64::new(1) }
     }
 
     /// Adds to what the connection writes next. On a broken connection the bytes go nowhere; whoever cares is told by [`Link::broke`].
@@ -217,7 +220,21 @@ impl Dispatch<'_> {
                     core.active_changed(it.is_active());
                 }
             }
-            Command::AuthChallenge(_) => return Err(self.nonsense("the broker asks for credentials, and this client has none")),
+            Command::AuthChallenge(_) => {
+                let Some(credentials) = &self.link.credentials else {
+                    return Err(self.nonsense("the broker asks for credentials, and this client has none"));
+                };
+                let shown = proto::AuthData {
+                    auth_method_name: Some(credentials.method().to_owned()),
+                    auth_data: Some(credentials.data()?.into()),
+                };
+                let response = proto::CommandAuthResponse {
+                    client_version: Some(CLIENT_VERSION.to_owned()),
+                    response: Some(shown),
+                    protocol_version: Some(PROTOCOL_VERSION),
+                };
+                self.link.write(|out| out.command(&response.into()));
+            }
             // What a newer broker tells all clients is no reason to leave it.
             _ => {}
         }

@@ -55,7 +55,7 @@ impl RawConnection {
     /// As [`RawConnection::open`], or the broker did not answer with CONNECTED.
     pub async fn connect(service_url: &str) -> Result<Self, Error> {
         let mut connection = Self::open(service_url).await?;
-        connection.send(connect_command(None)).await?;
+        connection.send(connect_command(None, None)?).await?;
         match connection.recv().await?.command {
             Command::Connected(_) => Ok(connection),
             other => Err(Error::protocol(&connection.address, format!("CONNECT was answered with {}", other.name()))),

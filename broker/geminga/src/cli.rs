@@ -8,6 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::logging::Format;
 use crate::reach::Broker;
 use crate::tls_init::TlsInit;
+use crate::token::Token;
 
 /// Exit codes, told in the help and used by `main`.
 pub mod exit {
@@ -75,6 +76,9 @@ pub enum Command {
     /// Certificates
     #[command(subcommand)]
     Tls(Tls),
+    /// Secrets, keys and tokens
+    #[command(subcommand)]
+    Token(Token),
 }
 
 /// What may be done with certificates.

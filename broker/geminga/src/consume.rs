@@ -61,7 +61,7 @@ async fn consume(args: &cli::Consume) -> bool {
 }
 
 async fn attach(args: &cli::Consume, inbox: &Inbox) -> Result<Vec<Consumer>, Error> {
-    let client = Client::connect(&args.broker.url, args.broker.options()).await?;
+    let client = Client::connect(&args.broker.url, args.broker.options()?).await?;
     let mut consumers = Vec::new();
     for topic in client.partitions(&args.topic).await? {
         consumers.push(client.consumer(&topic, options(args, inbox)).await?);

@@ -10,12 +10,14 @@ use ledger::log::LogOptions;
 use ledger::{LedgerLimits, Retention};
 use metadata::EmbeddedOptions;
 use metadata::clusters::Cluster;
-use server::{Listen, ServerSettings, TlsSettings};
+use server::{AuthSettings, Listen, ServerSettings, TlsSettings, TokenSettings};
 use topic::{Deduplication, TopicSettings};
 
+use crate::config::auth::Provider;
+use crate::config::checks::exposure;
 use crate::config::listeners::{AdvertisedListener, Endpoint, Scheme};
 use crate::config::topics::AutoTopicType;
-use crate::config::{ByteSize, Config, Tls};
+use crate::config::{Auth, ByteSize, Config, Tls};
 use crate::data_dir::DataDir;
 
 /// A consumer that seeks comes back after its back-off; until then a reader's cursor must be kept for it.
@@ -39,6 +41,7 @@ pub fn server_settings(config: &Config, data: &DataDir) -> io::Result<ServerSett
         http: sockets(&endpoints, Scheme::Http)?,
         https: sockets(&endpoints, Scheme::Https)?,
         tls: tls_settings(&config.tls),
+        auth: auth_settings(&config.auth),
         max_message_bytes: connections.max_message_size.as_usize(),
         keep_alive: connections.keep_alive,
         handshake_timeout: connections.handshake_timeout,
@@ -80,6 +83,30 @@ fn tls_settings(tls: &Tls) -> Option<TlsSettings> {
         versions: tls.protocols.clone(),
         cipher_suites: tls.ciphers.clone(),
         refresh: tls.refresh,
+    })
+}
+
+fn auth_settings(auth: &Auth) -> Option<AuthSettings> {
+    let takes = |provider| auth.providers.contains(&provider);
+    auth.authentication.then(|| AuthSettings {
+        token: takes(Provider::Token).then(|| TokenSettings {
+            secret: auth.token_secret.clone(),
+            public: auth.token_public.clone(),
+            algorithm: auth.token_algorithm,
+            role_claim: auth.token_claim.clone(),
+            audience_claim: auth.token_audience_claim.clone(),
+            audience: auth.token_audience.clone(),
+            leeway: auth.token_leeway.unwrap_or_default(),
+        }),
+        passwords: auth.passwords.clone().filter(|_| takes(Provider::Basic)),
+        tls: takes(Provider::Tls),
+        anonymous: auth.anonymous.clone(),
+        refresh: auth.refresh,
+        proxy_roles: auth.proxy_roles.clone(),
+        verify_original: auth.verify_original,
+        authorize: auth.authorization,
+        superusers: auth.superusers.clone(),
+        wildcards: auth.wildcards,
     })
 }
 
@@ -209,6 +236,7 @@ pub fn admin_options(config: &Config) -> AdminOptions {
         max_header_bytes: http.max_head.as_usize(),
         max_body_bytes: http.max_body.map_or(AdminOptions::default().max_body_bytes, ByteSize::as_usize),
         max_concurrent_requests: http.max_requests.get() as usize,
+        warning: exposure(config).map(str::to_owned),
         status_file: config.upkeep.status_file.clone(),
         ..AdminOptions::default()
     }

@@ -17,3 +17,4 @@ pub mod standalone;
 pub mod start;
 mod terminal;
 pub mod tls_init;
+pub mod token;

@@ -8,7 +8,7 @@ use clap::Parser;
 use geminga::cli::{Cli, Command, Tls, exit, spelt_out};
 use geminga::standalone;
 use geminga::start::{self, StartError};
-use geminga::{consume, produce, tls_init};
+use geminga::{consume, produce, tls_init, token};
 
 fn main() -> ExitCode {
     let began = Instant::now();
@@ -21,15 +21,20 @@ fn main() -> ExitCode {
             Ok(text) => print(&text),
             Err(error) => refused(&error),
         },
-        Command::Tls(Tls::Init(args)) => match tls_init::init(&args) {
-            Ok(text) => print(&text),
-            Err(error) => {
-                eprintln!("geminga: {error}");
-                ExitCode::from(exit::FAILED)
-            }
-        },
+        Command::Tls(Tls::Init(args)) => told(tls_init::init(&args)),
+        Command::Token(what) => told(token::run(&what)),
         Command::Produce(args) => produce::run(&args),
         Command::Consume(args) => consume::run(&args),
+    }
+}
+
+fn told(outcome: anyhow::Result<String>) -> ExitCode {
+    match outcome {
+        Ok(text) => print(&text),
+        Err(error) => {
+            eprintln!("geminga: {error:#}");
+            ExitCode::from(exit::FAILED)
+        }
     }
 }
 

@@ -58,7 +58,7 @@ async fn produce(args: &cli::Produce) -> bool {
 }
 
 async fn attach(args: &cli::Produce, receipts: &Receipts) -> Result<Vec<Producer>, Error> {
-    let client = Client::connect(&args.broker.url, args.broker.options()).await?;
+    let client = Client::connect(&args.broker.url, args.broker.options()?).await?;
     let mut producers = Vec::new();
     for topic in client.partitions(&args.topic).await? {
         let options = ProducerOptions { receipts: receipts.clone(), max_pending: WINDOW, ..ProducerOptions::default() };

@@ -14,6 +14,7 @@ use server::Server;
 use crate::banner::Banner;
 use crate::cli::exit;
 use crate::config::Config;
+use crate::config::checks::exposure;
 use crate::config::listeners::BoundPorts;
 use crate::endpoints::{self, Endpoints, Published};
 use crate::floors;
@@ -121,15 +122,22 @@ fn announce(prepared: &Prepared, endpoints: &Endpoints) -> Result<Published, Tro
     let published = endpoints.publish(&config.storage.data_directory)?;
     tracing::info!(
         pulsar = endpoints.pulsar.as_deref().unwrap_or("none"),
+        pulsar_tls = endpoints.pulsar_tls.as_deref().unwrap_or("none"),
         http = endpoints.http.as_deref().unwrap_or("none"),
+        https = endpoints.https.as_deref().unwrap_or("none"),
         took_ms = u64::try_from(prepared.began.elapsed().as_millis()).unwrap_or(u64::MAX),
         "ready"
     );
+    let warning = exposure(config);
+    if let Some(warning) = warning {
+        tracing::warn!("{warning}");
+    }
     let banner = Banner {
         data_directory: &config.storage.data_directory,
         io_threads: config.connections.io_threads.get(),
         took: prepared.began.elapsed(),
         advertises: prepared.loaded.advertises.as_deref(),
+        warning,
         endpoints,
     };
     banner.show()?;

@@ -14,11 +14,11 @@ use topic::{ConnectionKey, ConsumerSlot, ProducerSlot};
 use wire::FrameDecoder;
 
 use crate::id_map::IdMap;
+use crate::introduction::Peer;
 use crate::letter::{Letter, TopicEvent};
 use crate::listener::{Accepted, Speaks};
 use crate::out_buffer::OutBuffer;
 use crate::route::Route;
-use crate::session::Peer;
 use crate::stream::{Caller, Stream};
 use crate::tls::{self, Inlet, Outlet};
 use crate::worker::Worker;
@@ -48,6 +48,8 @@ pub(crate) struct Connection {
     pub(crate) stalled: bool,
     /// What the peer said of itself; none before CONNECT.
     pub(crate) peer: Option<Peer>,
+    /// It has said CONNECT.
+    pub(crate) introducing: bool,
     pub(crate) producers: IdMap<Route<ProducerSlot>>,
     pub(crate) consumers: IdMap<Route<ConsumerSlot>>,
     /// UNSUBSCRIBEs on their way: request and consumer.
@@ -264,6 +266,7 @@ fn admit(worker: &mut Worker, socket: Outlet, peer: Caller) -> (ConnectionKey, R
         dirty: false,
         stalled: false,
         peer: None,
+        introducing: false,
         producers: IdMap::default(),
         consumers: IdMap::default(),
         unsubscribing: Vec::new(),

@@ -6,6 +6,7 @@ use metadata::{MetadataError, MetadataStore};
 use topic::stats::TopicStats;
 use wire::{NamespaceName, TopicName};
 
+use crate::auth::{Access, Credentials, Denied, Identity};
 use crate::metrics::ServerStats;
 use crate::settings::ServerSettings;
 use crate::shared::Shared;
@@ -102,6 +103,26 @@ impl Handle {
         let metadata = self.shared.metadata.clone();
         self.shared.control.run(move || drop(tell.send(job(&*metadata))));
         told.await.map_err(|_| TopicError::Gone)
+    }
+
+    /// Whether callers are asked who they are.
+    #[must_use]
+    pub fn asks_who(&self) -> bool {
+        self.shared.auth.is_some()
+    }
+
+    /// Who calls, and whether they may. Nobody where nobody is asked. `original` is whom a proxy says it speaks for.
+    ///
+    /// # Errors
+    /// [`Denied`] says which of the two it was.
+    pub async fn admit(&self, shown: Credentials, original: Option<String>, access: Access) -> Result<Option<Identity>, Denied> {
+        if self.shared.auth.is_none() {
+            return Ok(None);
+        }
+        let (tell, told) = tokio::sync::oneshot::channel();
+        let shared = self.shared.clone();
+        self.shared.control.run(move || drop(tell.send(shared.admit(&shown, original.as_deref(), access))));
+        told.await.map_err(|_| Denied::Failed(TopicError::Gone.to_string()))?
     }
 
     /// All topics of a namespace, partitions one by one, loaded or not, sorted; persistent ones.

@@ -3,9 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use ledger::{CacheKey, ReadRange, StoreError};
-use topic::{Change, Effect, NonPersistentTopic, ReadOutcome, Reply, Topic, Turn};
+use topic::{Change, ConnectionKey, Effect, NonPersistentTopic, ReadOutcome, Reply, Topic, Turn};
 use wire::{ServerError, TopicName};
 
+use crate::auth::{Identity, Wanted};
 use crate::letter::{Letter, Opener, TopicEvent, TopicRef};
 use crate::loader::{LoadError, LoadRequest};
 use crate::room::{Loaded, Room};
@@ -41,6 +42,34 @@ pub(crate) enum Named {
 }
 
 impl Worker {
+    /// A client wants a topic, if it may.
+    pub(crate) fn open_if_allowed(&mut self, key: ConnectionKey, name: TopicName, wanted: Wanted, opener: Opener) {
+        let owner = self.shared.owner(&name);
+        let who = match self.asks_whether(key) {
+            Some(who) => who,
+            None => return self.send(owner, Letter::Open { name, opener }),
+        };
+        let shared = self.shared.clone();
+        self.shared.control.run(move || match shared.allows(&who, &wanted) {
+            Ok(true) => shared.post(owner, Letter::Open { name, opener }),
+            Ok(false) => {
+                let error = LoadError::Forbidden(wanted.refusal(&who));
+                tracing::warn!(role = %who.role, topic = %name, "not authorized");
+                shared.post(owner, Letter::Call(Box::new(move |worker| worker.refuse(opener, &error))));
+            }
+            Err(error) => {
+                let error = LoadError::Metadata { topic: name.to_string(), error };
+                shared.post(owner, Letter::Call(Box::new(move |worker| worker.refuse(opener, &error))));
+            }
+        });
+    }
+
+    /// Who a connection is, if that makes a difference to what it may do.
+    pub(crate) fn asks_whether(&mut self, key: ConnectionKey) -> Option<Identity> {
+        self.shared.auth.as_ref().filter(|auth| auth.authorizes())?;
+        self.connections.get_mut(key.slot, key.generation)?.peer.as_ref()?.identity.clone()
+    }
+
     /// A client or the admin API wants a topic.
     pub(crate) fn open(&mut self, name: TopicName, opener: Opener) {
         if self.shared.draining.load(Ordering::Acquire) {

@@ -6,6 +6,7 @@
 
 mod admission;
 mod answers;
+mod auth;
 mod catalog;
 mod clock;
 mod connection;
@@ -15,6 +16,7 @@ mod health;
 mod hosting;
 mod id_map;
 mod inspect;
+mod introduction;
 mod letter;
 mod listener;
 mod loader;
@@ -42,6 +44,7 @@ mod volatile;
 mod watch;
 mod worker;
 
+pub use auth::{Access, Algorithm, AuthSettings, Credentials, Denied, Identity, Secret, Signer, TokenSettings, new_key_pair};
 pub use handle::{AdvertisedListener, Endpoints, Handle, TopicError};
 pub use metrics::{ServerStats, WorkerStats};
 pub use settings::{Listen, ServerSettings};

@@ -58,6 +58,8 @@ pub(crate) enum LoadError {
     Unreadable { topic: String, reason: String },
     #[error("storage of {topic}: {error}")]
     Storage { topic: String, error: StoreError },
+    #[error("{0}")]
+    Forbidden(String),
     #[error("the broker is shutting down")]
     Draining,
 }
@@ -70,6 +72,7 @@ impl LoadError {
                 ServerError::TopicNotFound
             }
             LoadError::Partitioned(_) => ServerError::NotAllowedError,
+            LoadError::Forbidden(_) => ServerError::AuthorizationError,
             LoadError::Unreadable { .. } => ServerError::PersistenceError,
             LoadError::Conflict(_) | LoadError::Metadata { .. } | LoadError::Storage { .. } | LoadError::Draining => {
                 ServerError::ServiceNotReady

@@ -7,6 +7,7 @@ use topic::ConnectionKey;
 use wire::proto::{self, LookupOutcome, PartitionedMetadataOutcome, TopicsMode};
 use wire::{Command, NamespaceName, ServerError, TopicName};
 
+use crate::auth::Wanted;
 use crate::catalog;
 use crate::handle::TopicError;
 use crate::letter::Letter;
@@ -37,7 +38,8 @@ impl Worker {
     fn answer_from_metadata(
         &mut self,
         to: ConnectionKey,
-        fail: impl FnOnce(ServerError, String) -> Command,
+        fail: impl FnOnce(ServerError, String) -> Command + Send + 'static,
+        (wanted, refusal): (Wanted, &'static str),
         job: impl FnOnce(&dyn MetadataStore) -> Command + Send + 'static,
     ) {
         let shared = self.shared.clone();
@@ -47,8 +49,13 @@ impl Worker {
             let message = format!("{max} lookups are being answered, the most there may be (maxConcurrentLookupRequest): try again");
             return self.tell(to, &fail(ServerError::TooManyRequests, message));
         }
+        let who = self.asks_whether(to);
         self.shared.control.run(move || {
-            let command = job(&*shared.metadata);
+            let command = match who.as_ref().map_or(Ok(true), |who| shared.allows(who, &wanted)) {
+                Ok(true) => job(&*shared.metadata),
+                Ok(false) => fail(ServerError::AuthorizationError, refusal.to_owned()),
+                Err(error) => fail(ServerError::MetadataError, error.to_string()),
+            };
             shared.lookups.fetch_sub(1, Ordering::Relaxed);
             shared.post(to.worker, Letter::Answer { to, command });
         });
@@ -65,7 +72,8 @@ impl Worker {
             Err((error, message)) => return self.tell(key, &lookup_failed(request_id, error, message)),
         };
         let fail = move |error, message| lookup_failed(request_id, error, message);
-        self.answer_from_metadata(key, fail, move |metadata| match catalog::namespace_exists(metadata, &name.namespace()) {
+        let wanted = (Wanted::Use(name.clone()), "Client is not authorized to Lookup");
+        self.answer_from_metadata(key, fail, wanted, move |metadata| match catalog::namespace_exists(metadata, &name.namespace()) {
             Ok(true) => proto::CommandLookupTopicResponse {
                 broker_service_url: pulsar,
                 broker_service_url_tls: pulsar_tls,
@@ -101,7 +109,8 @@ impl Worker {
         let auto_partitions = self.shared.settings.auto_topic_partitions.filter(|_| create);
         let limit = self.shared.settings.max_partitions;
         let fail = move |error, message| partitions_failed(request_id, error, message);
-        self.answer_from_metadata(key, fail, move |metadata| {
+        let wanted = (Wanted::Use(name.clone()), "Client is not authorized to Get Partition Metadata");
+        self.answer_from_metadata(key, fail, wanted, move |metadata| {
             match catalog::partitions_for_client(metadata, &name, create, auto_partitions, limit) {
                 Ok(partitions) => proto::CommandPartitionedTopicMetadataResponse {
                     partitions: Some(partitions),
@@ -132,7 +141,8 @@ impl Worker {
         let pattern = pattern.and_then(|pattern| TopicPattern::new(pattern, settings.pattern_max_length).ok());
         let mut loaded = if non_persistent { self.shared.volatile_topics.of(&namespace) } else { Vec::new() };
         let fail = move |error: ServerError, message| proto::CommandError { request_id, error: error.into(), message }.into();
-        self.answer_from_metadata(key, fail, move |metadata| {
+        let wanted = (Wanted::Namespace(namespace.clone()), "Client is not authorized to list the topics of this namespace");
+        self.answer_from_metadata(key, fail, wanted, move |metadata| {
             let topics = match catalog::topics(metadata, &namespace) {
                 Ok(mut topics) if persistent => {
                     topics.append(&mut loaded);

@@ -35,6 +35,8 @@ pub struct WorkerStats {
     pub protocol_errors: u64,
     /// TLS handshakes that came to nothing.
     pub tls_failures: u64,
+    /// Connections closed because their credentials were not good.
+    pub authentication_failures: u64,
     /// Bytes of publishes waiting for the disk.
     pub pending_publish_bytes: u64,
     /// Bytes waiting to be sent to peers that do not take them.

@@ -9,6 +9,7 @@ use topic::{
 use wire::proto::{self, InitialPosition, KeySharedMode, SubscriptionType};
 use wire::{AckType, Command, Frame, MessageId, NO_REQUEST, ProducerAccessMode, ServerError, TopicName};
 
+use crate::auth::Wanted;
 use crate::catalog;
 use crate::clock::wall_ms;
 use crate::connection::Connection;
@@ -18,12 +19,6 @@ use crate::worker::Worker;
 
 /// Told to whoever names a transaction; clients look for the words.
 pub(crate) const NO_TRANSACTIONS: &str = "Transactions are not enabled";
-
-/// What a client said of itself in CONNECT.
-#[derive(Clone, Debug)]
-pub(crate) struct Peer {
-    pub(crate) client_version: String,
-}
 
 /// Why a connection cannot go on. The peer is told, then it is closed.
 pub(crate) struct Offence(String);
@@ -118,25 +113,10 @@ impl Worker {
                 self.ask_consumer(key, get.consumer_id, get.request_id, |key| TopicEvent::LastMessageId { key, request: get.request_id });
             }
             Command::ConsumerStats(get) => self.consumer_stats(key, get.consumer_id, get.request_id),
+            Command::AuthResponse(response) => self.auth_response(key, &response),
             Command::Connect(_) => return Err("a second CONNECT".into()),
             other => return self.look_up(key, other),
         }
-        Ok(())
-    }
-
-    fn connect(&mut self, key: ConnectionKey, connect: &proto::CommandConnect) -> Result<(), Offence> {
-        let max_message_bytes = self.shared.settings.max_message_bytes;
-        let connected = proto::CommandConnected {
-            server_version: concat!("Geminga ", env!("CARGO_PKG_VERSION")).to_owned(),
-            protocol_version: Some(wire::features::negotiated_version(connect.protocol_version())),
-            max_message_size: Some(i32::try_from(max_message_bytes).unwrap_or(i32::MAX)),
-            feature_flags: Some(wire::features::broker_flags(self.shared.settings.topic_watchers)),
-        };
-        if let Some(connection) = self.connections.get_mut(key.slot, key.generation) {
-            let client_version = connect.client_version.chars().filter(|c| !c.is_whitespace()).take(64).collect();
-            connection.peer = Some(Peer { client_version });
-        }
-        self.tell(key, &connected.into());
         Ok(())
     }
 
@@ -239,8 +219,8 @@ impl Worker {
             client_version: client_version(connection),
         };
         connection.producers.entry(command.producer_id).or_insert_with(|| Route::attaching(request, name.partition_index()));
-        let owner = self.shared.owner(&name);
-        self.send(owner, Letter::Open { name, opener: Opener::Producer(Box::new(attach)) });
+        let wanted = Wanted::Produce(name.clone());
+        self.open_if_allowed(key, name, wanted, Opener::Producer(Box::new(attach)));
     }
 
     fn subscribe(&mut self, key: ConnectionKey, command: proto::CommandSubscribe) {
@@ -281,8 +261,8 @@ impl Worker {
         };
         let create_topic = command.force_topic_creation();
         connection.consumers.entry(command.consumer_id).or_insert_with(|| Route::attaching(request, name.partition_index()));
-        let owner = self.shared.owner(&name);
-        self.send(owner, Letter::Open { name, opener: Opener::Consumer { attach: Box::new(attach), create_topic } });
+        let wanted = Wanted::Consume(name.clone(), command.subscription);
+        self.open_if_allowed(key, name, wanted, Opener::Consumer { attach: Box::new(attach), create_topic });
     }
 
     fn close_producer(&mut self, key: ConnectionKey, id: u64, request: u64) {

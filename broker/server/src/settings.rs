@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use topic::TopicSettings;
 
+use crate::auth::AuthSettings;
 use crate::tls::TlsSettings;
 
 /// What a connection may hold when all together hold more than they should: enough to keep one busy.
@@ -37,6 +38,8 @@ pub struct ServerSettings {
     pub https: Vec<Listen>,
     /// Keys and certificates; needed for sockets over TLS.
     pub tls: Option<TlsSettings>,
+    /// Who is believed; none where nobody is asked.
+    pub auth: Option<AuthSettings>,
     /// The largest message a client may send.
     pub max_message_bytes: usize,
     /// A connection silent for this long is asked for a sign of life, and closed after as long again.

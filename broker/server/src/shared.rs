@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use ledger::{LedgerStore, StoreHealth};
-use metadata::MetadataStore;
+use metadata::{MetadataError, MetadataStore};
 use tokio::sync::watch;
 use wire::TopicName;
 
 use crate::admission::Admission;
+use crate::auth::{Access, Auth, Credentials, Denied, Identity, Wanted};
 use crate::control::Control;
 use crate::handle::Endpoints;
 use crate::letter::Letter;
@@ -31,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) endpoints: Endpoints,
     /// Keys and certificates, where TLS is spoken.
     pub(crate) tls: Option<Tls>,
+    /// Who is believed and may do what, where that is asked.
+    pub(crate) auth: Option<Auth>,
     pub(crate) mailboxes: Vec<Mailbox<Letter>>,
     /// Connections by worker.
     pub(crate) loads: Vec<AtomicUsize>,
@@ -61,6 +64,26 @@ impl Shared {
     /// The worker that owns, or would own, a topic.
     pub(crate) fn owner(&self, name: &TopicName) -> u16 {
         crate::placement::topic_worker(name, self.mailboxes.len())
+    }
+
+    /// Whether somebody may do something. Reads metadata: for control threads.
+    pub(crate) fn allows(&self, who: &Identity, wanted: &Wanted) -> Result<bool, MetadataError> {
+        self.auth.as_ref().map_or(Ok(true), |auth| auth.allows(&*self.metadata, Some(who), wanted))
+    }
+
+    /// Who shows these credentials, if they may do what they ask for. Blocks: for control threads.
+    pub(crate) fn admit(&self, shown: &Credentials, original: Option<&str>, access: Access) -> Result<Option<Identity>, Denied> {
+        let Some(auth) = &self.auth else { return Ok(None) };
+        let who = auth.identify(shown).and_then(|who| auth.speak_for(who, original, None));
+        let who = who.map_err(|error| Denied::Unproven(error.to_string()))?;
+        let wanted = Wanted::from(access);
+        match self.allows(&who, &wanted) {
+            Ok(true) => Ok(Some(who)),
+            // Whoever showed nothing may have something better to show.
+            Ok(false) if who.is_anonymous() => Err(Denied::Unproven(wanted.refusal(&who))),
+            Ok(false) => Err(Denied::Forbidden(wanted.refusal(&who))),
+            Err(error) => Err(Denied::Failed(error.to_string())),
+        }
     }
 
     pub(crate) fn post(&self, worker: u16, letter: Letter) {

@@ -15,6 +15,7 @@ use tokio::runtime::{Builder, LocalOptions};
 use tokio::sync::watch;
 
 use crate::admission::Admission;
+use crate::auth::Auth;
 use crate::control::Control;
 use crate::handle::{Endpoints, Handle};
 use crate::letter::Letter;
@@ -27,13 +28,14 @@ use crate::tls::Tls;
 use crate::volatile::VolatileTopics;
 use crate::watch::TopicWatchers;
 use crate::worker::{self, Worker};
-use crate::{loader, orphans, policies, tls};
+use crate::{auth, loader, orphans, policies, tls};
 
 /// Listening sockets: the ports are known, nobody is served yet.
 #[derive(Debug)]
 pub struct Bound {
     settings: ServerSettings,
     tls: Option<Tls>,
+    auth: Option<Auth>,
     listeners: Vec<Listening>,
     /// The port of the Pulsar protocol, if it is served.
     pub pulsar_port: Option<u16>,
@@ -63,13 +65,14 @@ pub fn bind(settings: ServerSettings) -> io::Result<Bound> {
     if over_tls && tls.is_none() {
         return Err(io::Error::other("TLS needs a certificate and its key: set tlsCertificateFilePath and tlsKeyFilePath"));
     }
+    let auth = settings.auth.clone().map(Auth::load).transpose().map_err(io::Error::other)?;
     let mut listeners = Vec::new();
     let mut bind = |sockets: &[Listen], speaks, over_tls| bind_all(sockets, speaks, over_tls, &mut listeners);
     let pulsar_port = bind(&settings.pulsar, Speaks::Pulsar, false)?;
     let pulsar_tls_port = bind(&settings.pulsar_tls, Speaks::Pulsar, true)?;
     let http_port = bind(&settings.http, Speaks::Http, false)?;
     let https_port = bind(&settings.https, Speaks::Http, true)?;
-    Ok(Bound { settings, tls, listeners, pulsar_port, pulsar_tls_port, http_port, https_port })
+    Ok(Bound { settings, tls, auth, listeners, pulsar_port, pulsar_tls_port, http_port, https_port })
 }
 
 /// Binds the sockets of one protocol; returns the port of the first.
@@ -108,6 +111,7 @@ impl Bound {
         let shared = Arc::new(Shared {
             endpoints,
             tls: self.tls,
+            auth: self.auth,
             mailboxes: (0..workers).map(|_| Mailbox::new()).collect(),
             loads: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
             admission: Admission::new(&self.settings),
@@ -166,6 +170,9 @@ fn run(index: u16, shared: Arc<Shared>, accepts: Vec<Listening>) {
         let me = Rc::new(RefCell::new(Worker::new(index, shared.clone())));
         if !accepts.is_empty() && shared.tls.is_some() {
             tokio::task::spawn_local(tls::keep_fresh(shared.clone()));
+        }
+        if !accepts.is_empty() && shared.auth.is_some() {
+            tokio::task::spawn_local(auth::keep_fresh(shared.clone()));
         }
         for listening in accepts {
             let shared = shared.clone();

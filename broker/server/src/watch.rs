@@ -10,6 +10,7 @@ use topic::ConnectionKey;
 use wire::proto;
 use wire::{NamespaceName, ServerError, TopicName};
 
+use crate::auth::{Identity, Wanted};
 use crate::catalog;
 use crate::handle::TopicError;
 use crate::letter::Letter;
@@ -67,8 +68,8 @@ impl Worker {
         }
         let watcher = TopicWatcher { namespace, pattern, known: None };
         lock(&self.shared.topic_watchers.watchers).insert((key, watch.watcher_id), watcher);
-        let shared = self.shared.clone();
-        self.shared.control.run(move || begin(&shared, (key, watch.watcher_id), request));
+        let (shared, who) = (self.shared.clone(), self.asks_whether(key));
+        self.shared.control.run(move || begin(&shared, (key, watch.watcher_id), request, who.as_ref()));
     }
 
     /// The client has heard enough.
@@ -92,13 +93,23 @@ impl TopicWatchers {
 }
 
 /// Answers a new watcher with what there is.
-fn begin(shared: &Arc<Shared>, watcher: WatcherKey, request_id: u64) {
+fn begin(shared: &Arc<Shared>, watcher: WatcherKey, request_id: u64, who: Option<&Identity>) {
     let (key, watcher_id) = watcher;
     let answer = |command| shared.post(key.worker, Letter::Answer { to: key, command });
-    let failed = |message: String| {
+    let refused = |error: ServerError, message: String| {
         shared.topic_watchers.forget(key, [watcher_id]);
-        answer(proto::CommandError { request_id, error: ServerError::MetadataError.into(), message }.into());
+        answer(proto::CommandError { request_id, error: error.into(), message }.into());
     };
+    let failed = |message: String| refused(ServerError::MetadataError, message);
+    let namespace = lock(&shared.topic_watchers.watchers).get(&watcher).map(|watcher| watcher.namespace.clone());
+    if let (Some(who), Some(namespace)) = (who, namespace) {
+        let wanted = Wanted::Namespace(namespace);
+        match shared.allows(who, &wanted) {
+            Ok(true) => {}
+            Ok(false) => return refused(ServerError::AuthorizationError, wanted.refusal(who)),
+            Err(error) => return failed(error.to_string()),
+        }
+    }
     if let Err(error) = listen(shared) {
         return failed(error);
     }

@@ -245,6 +245,7 @@ impl Worker {
             self.next_sweep = Some(now + SWEEP_MS);
             self.check_store();
             self.sweep_connections();
+            self.check_proofs();
         }
     }
 

@@ -4,9 +4,16 @@ use std::collections::BTreeMap;
 
 use super::Config;
 use super::amounts::ByteSize;
-use super::listeners::BindAddress;
+use super::listeners::{BindAddress, Endpoint};
 use super::problem::Problem;
 use super::sources::Choice;
+
+/// What lets anybody on the network do anything, if there is such a thing.
+pub fn exposure(config: &Config) -> Option<&'static str> {
+    let on_network = |endpoint: &Endpoint| !BindAddress::Host(endpoint.host.clone()).is_loopback();
+    let open = !config.auth.authentication && config.network.endpoints().iter().any(on_network);
+    open.then_some("whoever reaches this broker may do everything: set authenticationEnabled=true, or bindAddress=localhost")
+}
 
 pub(super) fn check(config: &Config, chosen: &BTreeMap<String, Choice>, problems: &mut Vec<Problem>) {
     let shown: BTreeMap<&str, String> = config.show().into_iter().collect();
@@ -28,6 +35,9 @@ pub(super) fn check(config: &Config, chosen: &BTreeMap<String, Choice>, problems
         }
     }
     if let Some((keys, reason)) = config.tls.complaint(network) {
+        wrong(keys, reason);
+    }
+    if let Some((keys, reason)) = config.auth.complaint() {
         wrong(keys, reason);
     }
     if BindAddress::Host(network.advertised_address.clone()).is_any() {

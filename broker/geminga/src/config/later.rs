@@ -70,7 +70,6 @@ const POSITIVE: &dyn Check = &Number(1u64, u32::MAX as u64);
 const SHARE: &dyn Check = &Number(0.0f64, 1.0);
 const BYTES_OR_OFF: &dyn Check = &SizeOr(SizeUnit::Bytes, "no limit");
 const SECONDS: &dyn Check = &seconds(1, u32::MAX as u64);
-const SECONDS_OR_OFF: &dyn Check = &TimeOrOff(TimeUnit::Seconds);
 const MINUTES: &dyn Check = &minutes(1, u32::MAX as u64);
 const MINUTES_OR_OFF: &dyn Check = &TimeOrOff(TimeUnit::Minutes);
 const MILLISECONDS: &dyn Check = &milliseconds(0, u32::MAX as u64);
@@ -87,32 +86,7 @@ const STRATEGY: &dyn Check = &OneOf(&[
 ]);
 const QUOTA_POLICY: &dyn Check = &OneOf(&[("producer_request_hold", 0), ("producer_exception", 1), ("consumer_backlog_eviction", 2)]);
 const INACTIVE_MODE: &dyn Check = &OneOf(&[("delete_when_no_subscriptions", 0), ("delete_when_subscriptions_caught_up", 1)]);
-const PROVIDERS: &dyn Check = &Providers;
 const SUBSCRIPTION_TYPES: &dyn Check = &SubscriptionTypes;
-
-/// Class names of Pulsar's authentication providers that have a counterpart here.
-#[derive(Clone, Copy)]
-struct Providers;
-
-impl Form for Providers {
-    type Value = Vec<String>;
-    fn parse(&self, text: &str) -> Result<Self::Value, String> {
-        let names = List.parse(text)?;
-        let known = |name: &String| PROVIDER_NAMES.iter().any(|known| name.rsplit('.').next() == Some(known));
-        match names.iter().find(|name| !known(name)) {
-            Some(stranger) => Err(format!("there is no counterpart of {stranger}")),
-            None => Ok(names),
-        }
-    }
-    fn show(&self, value: &Self::Value) -> String {
-        List.show(value)
-    }
-    fn allowed(&self) -> String {
-        format!("a list of {}", PROVIDER_NAMES.join(", "))
-    }
-}
-
-const PROVIDER_NAMES: &[&str] = &["AuthenticationProviderToken", "AuthenticationProviderTls", "AuthenticationProviderBasic"];
 
 #[derive(Clone, Copy)]
 struct SubscriptionTypes;
@@ -137,31 +111,7 @@ impl Form for SubscriptionTypes {
 const TYPE_NAMES: &[&str] = &["Exclusive", "Shared", "Failover", "Key_Shared"];
 
 static GROUPS: &[(&str, &[Later])] = &[
-    (
-        "Authentication and authorization",
-        &[
-            not_yet("authenticationEnabled", FLAG, "false"),
-            not_yet("authenticationProviders", PROVIDERS, ""),
-            not_yet("authenticationRefreshCheckSeconds", SECONDS, "60"),
-            not_yet("authenticateOriginalAuthData", FLAG, "false"),
-            not_yet("proxyRoles", LIST, ""),
-            not_yet("authorizationEnabled", FLAG, "false"),
-            not_yet("authorizationProvider", TEXT, "org.apache.pulsar.broker.authorization.PulsarAuthorizationProvider"),
-            not_yet("authorizationAllowWildcardsMatching", FLAG, "false"),
-            not_yet("superUserRoles", LIST, ""),
-            not_yet("anonymousUserRole", TEXT, ""),
-            not_yet("tokenSecretKey", TEXT, ""),
-            not_yet("tokenPublicKey", TEXT, ""),
-            not_yet("tokenPublicAlg", TEXT, "RS256"),
-            not_yet("tokenAuthClaim", TEXT, "sub"),
-            not_yet("tokenAudienceClaim", TEXT, ""),
-            not_yet("tokenAudience", TEXT, ""),
-            not_yet("tokenAllowedClockSkewSeconds", SECONDS_OR_OFF, "0"),
-            not_yet("basicAuthConf", TEXT, ""),
-            not_yet("encryptionRequireOnProducer", FLAG, "false"),
-            not_yet("haProxyProtocolEnabled", FLAG, "false"),
-        ],
-    ),
+    ("Protection", &[not_yet("encryptionRequireOnProducer", FLAG, "false"), not_yet("haProxyProtocolEnabled", FLAG, "false")]),
     ("TLS", &[not_yet("tlsEnabledWithKeyStore", FLAG, "false")]),
     (
         "Limits on tenants, topics and clients",

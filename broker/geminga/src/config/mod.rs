@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 pub mod amounts;
+pub mod auth;
+pub mod checks;
 pub mod connections;
 pub mod forms;
 pub mod http;
@@ -25,10 +27,10 @@ pub mod tls;
 pub mod topics;
 pub mod upkeep;
 
-mod checks;
 mod table;
 
 pub use amounts::ByteSize;
+pub use auth::Auth;
 pub use connections::Connections;
 pub use http::Http;
 pub use known::Verdict;
@@ -53,6 +55,8 @@ pub struct Config {
     pub network: Network,
     /// Certificates, keys and what is asked of clients.
     pub tls: Tls,
+    /// Who is believed, and who may do what.
+    pub auth: Auth,
     /// Event loops, connections and their limits.
     pub connections: Connections,
     /// Limits of the HTTP side.
@@ -80,7 +84,7 @@ pub struct Config {
 /// Says of each section in turn what is the same for all of them.
 macro_rules! each_section {
     ($callback:ident) => {
-        $callback!(network: Network, tls: Tls, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, deduplication: Deduplication, timing: Timing, patterns: Patterns, storage: Storage, ledgers: Ledgers, memory: Memory, upkeep: Upkeep)
+        $callback!(network: Network, tls: Tls, auth: Auth, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, deduplication: Deduplication, timing: Timing, patterns: Patterns, storage: Storage, ledgers: Ledgers, memory: Memory, upkeep: Upkeep)
     };
 }
 

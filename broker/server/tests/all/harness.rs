@@ -28,6 +28,7 @@ pub(crate) fn settings() -> ServerSettings {
         pulsar_tls: Vec::new(),
         https: Vec::new(),
         tls: None,
+        auth: None,
         pulsar: vec![any],
         http: vec![],
         max_message_bytes: 1 << 20,
