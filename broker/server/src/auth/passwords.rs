@@ -144,13 +144,30 @@ mod tests {
         for hash in [
             "$apr1$lZL6V/ci$eIMz/iKDkbtys/uU7LEK00",
             "{SHA}W6ph5Mm5Pz8GgiULbPgzG37mj9g=",
-            "$2y$05$bvIG6Nmid91Mu9RcmmWZfO5HJIMCT8riNW0hEp8f6/FuA2/mHZFpe",
+            "$2y$05$abcdefghijklmnopqrstuuWG29KuyeAicPCJODk1zjyGvyQUU2awu",
+            "$1$abcdefgh$G//4keteveJp0qb8z2DxG/",
+            "$5$abcdefgh$ZLdkj8mkc2XVSrPVjskDAgZPGjtj1VGVaa1aUkrMTU/",
+            "$6$abcdefgh$yVfUwsw5T.JApa8POvClA1pQ5peiq97DUNyXCZN5IrF.BMSkiaLQ5kvpuEm/VQ1Tvh/KV2TcaWh8qinoW5dhA1",
+            "abJnggxhB/yWI",
         ] {
-            assert!(fits("password", hash) || hash.starts_with("$2y$"), "{hash}");
+            assert!(fits("password", hash), "{hash}");
             assert!(!fits("passwort", hash), "{hash}");
             assert!(!fits("", hash), "{hash}");
         }
-        assert!(!fits("anything", "$apr1$nobody00$"));
-        assert!(!fits("anything", ""));
+        assert!(fits("", "$apr1$12345678$sHuPAw7VA9xjRbJz7zKV7/"));
+        assert!(fits("a password that is longer than sixteen", "$apr1$12345678$0yOxmfFUVnL0Ez1XzymmQ0"));
+    }
+
+    #[test]
+    fn damaged_hashes_fit_nothing() {
+        for hash in ["", "$", "$apr1$", "$apr1$nobody00$", "$2y$", "{SHA}", "plain", "$apr1$ä$x"] {
+            assert!(!fits("plain", hash), "{hash}");
+        }
+    }
+
+    #[test]
+    fn a_line_without_a_colon_is_told_of() {
+        assert!(parse(b"admin\n").is_err());
+        assert_eq!(parse(b"# users\n\nadmin:x\n b:y \n").map(|all| all.len()), Ok(2));
     }
 }

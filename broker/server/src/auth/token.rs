@@ -302,3 +302,115 @@ pub fn new_key_pair() -> Result<(Vec<u8>, Vec<u8>), String> {
     public.extend_from_slice(pair.public_key().as_ref());
     Ok((private.as_ref().to_vec(), public))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::Secret;
+    use super::*;
+
+    const SECRET: &[u8] = b"0123456789abcdef0123456789abcdef";
+
+    fn settings() -> TokenSettings {
+        TokenSettings {
+            secret: Some(Secret::new(format!("data:,{}", String::from_utf8_lossy(SECRET)))),
+            public: None,
+            algorithm: Algorithm::RS256,
+            role_claim: "sub".to_owned(),
+            audience_claim: None,
+            audience: None,
+            leeway: Duration::ZERO,
+        }
+    }
+
+    fn encode(bytes: &[u8]) -> String {
+        BASE64_URL_SAFE_NO_PAD.encode(bytes)
+    }
+
+    fn signed(header: &Value, claims: &Value) -> String {
+        let signed = format!("{}.{}", encode(header.to_string().as_bytes()), encode(claims.to_string().as_bytes()));
+        let signature = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, SECRET), signed.as_bytes());
+        format!("{signed}.{}", encode(signature.as_ref()))
+    }
+
+    fn verified(settings: TokenSettings, claims: &Value, now: u64) -> Result<Token, String> {
+        let tokens = Tokens::load(settings).expect("usable");
+        tokens.verify(signed(&json!({ "alg": "HS256" }), claims).as_bytes(), now)
+    }
+
+    #[test]
+    fn time_is_kept_with_the_leeway_that_is_granted() {
+        let claims = json!({ "sub": "me", "exp": 100, "nbf": 50 });
+        assert!(verified(settings(), &claims, 99).is_ok());
+        assert!(verified(settings(), &claims, 100).is_err());
+        assert!(verified(settings(), &claims, 49).is_err());
+        let lenient = || TokenSettings { leeway: Duration::from_secs(10), ..settings() };
+        assert_eq!(verified(lenient(), &claims, 105).expect("within the leeway").expires, Some(110));
+        assert!(verified(lenient(), &claims, 110).is_err());
+        assert!(verified(lenient(), &claims, 40).is_ok());
+        assert!(verified(settings(), &json!({ "sub": "me", "exp": "soon" }), 0).is_err());
+    }
+
+    #[test]
+    fn a_token_is_for_the_audience_that_it_names() {
+        let settings = || TokenSettings { audience_claim: Some("aud".into()), audience: Some("here".into()), ..settings() };
+        assert!(verified(settings(), &json!({ "sub": "me", "aud": "here" }), 0).is_ok());
+        assert!(verified(settings(), &json!({ "sub": "me", "aud": ["there", "here"] }), 0).is_ok());
+        for aud in [json!("there"), json!([]), json!(null), json!(7)] {
+            assert!(verified(settings(), &json!({ "sub": "me", "aud": aud }), 0).is_err(), "{aud}");
+        }
+    }
+
+    #[test]
+    fn the_role_is_where_the_settings_say() {
+        let settings = || TokenSettings { role_claim: "roles".into(), ..settings() };
+        assert_eq!(verified(settings(), &json!({ "roles": ["first", "second"] }), 0).expect("good").role, "first");
+        for claims in [json!({ "sub": "me" }), json!({ "roles": "" }), json!({ "roles": [] }), json!({ "roles": 7 })] {
+            assert!(verified(settings(), &claims, 0).is_err(), "{claims}");
+        }
+    }
+
+    #[test]
+    fn a_public_key_is_no_shared_secret() {
+        // The classic confusion: a token signed by HMAC with the public key's bytes.
+        let (private, public) = super::super::new_key_pair().expect("a key");
+        let mut keys = TokenKeys::default();
+        keys.add_public(&public, Algorithm::ES256).expect("a public key");
+        assert_eq!(keys.candidates(None, Algorithm::HS256).count(), 0);
+        assert_eq!(keys.candidates(None, Algorithm::ES256).count(), 1);
+        assert_eq!(keys.candidates(None, Algorithm::ES384).count(), 0);
+        assert!(keys.add_public(&public, Algorithm::RS256).is_err());
+        assert!(Signer::private(&private).is_ok());
+        assert!(Signer::private(b"nonsense").is_err());
+    }
+
+    #[test]
+    fn a_set_of_keys_verifies_by_the_name_that_the_token_gives() {
+        let (first, second) = (super::super::new_key_pair().expect("a key"), super::super::new_key_pair().expect("a key"));
+        // The point ends the public key: 0x04, then both coordinates.
+        let key = |id: &str, public: &[u8]| {
+            let point = &public[public.len() - 64..];
+            json!({ "kty": "EC", "crv": "P-256", "kid": id, "alg": "ES256", "x": encode(&point[..32]), "y": encode(&point[32..]) })
+        };
+        let set = json!({ "keys": [key("a", &first.1), key("b", &second.1), { "kty": "OKP", "kid": "c" }] }).to_string();
+        let public = Some(Secret::new(format!("data:,{set}")));
+        let tokens = Tokens::load(TokenSettings { secret: None, public, ..settings() }).expect("usable");
+        let sign = |private: &[u8], id| Signer::private(private).expect("a key").sign("me", None, id).expect("signed");
+        let verify = |token: String| tokens.verify(token.as_bytes(), 0).map(|token| token.role);
+        assert_eq!(verify(sign(&first.0, Some("a"))).as_deref(), Ok("me"));
+        assert_eq!(verify(sign(&second.0, Some("b"))).as_deref(), Ok("me"));
+        assert_eq!(verify(sign(&second.0, None)).as_deref(), Ok("me"));
+        assert!(verify(sign(&first.0, Some("b"))).is_err());
+        assert!(verify(sign(&first.0, Some("c"))).is_err());
+        assert!(Tokens::load(TokenSettings { secret: None, public: Some(Secret::new("data:,{\"keys\":[]}")), ..settings() }).is_err());
+    }
+
+    #[test]
+    fn keys_that_are_none_stop_the_start_with_a_reason() {
+        for (secret, reason) in [("data:,short", "too few"), ("file:///nowhere", "cannot read"), ("env:NO_SUCH_VARIABLE", "no variable")] {
+            let error = Tokens::load(TokenSettings { secret: Some(Secret::new(secret)), ..settings() }).expect_err(secret);
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+}

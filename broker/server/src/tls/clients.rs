@@ -161,3 +161,56 @@ pub(crate) fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
     let name = certificate.subject().iter_common_name().next()?.as_str().ok()?;
     (!name.is_empty()).then(|| name.to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use rustls::pki_types::pem::PemObject;
+
+    use super::*;
+
+    macro_rules! certificate {
+        ($name:literal) => {
+            CertificateDer::from_pem_slice(include_bytes!(concat!("../../vectors/tls/", $name, ".pem"))).expect("a certificate")
+        };
+    }
+
+    fn trusting(issuer: CertificateDer<'static>) -> ClientCertificates {
+        ClientCertificates::new(vec![issuer], &Arc::new(rustls::crypto::ring::default_provider()), false, true).expect("usable")
+    }
+
+    #[test]
+    fn certificates_of_version_1_are_believed_when_a_trusted_issuer_signed_them() {
+        let clients = trusting(certificate!("ca"));
+        for (own, name) in [(certificate!("v1-ec"), "old-ec"), (certificate!("v1-rsa"), "old-rsa")] {
+            assert!(version_1(&own).is_some());
+            assert!(clients.vouched_for(std::slice::from_ref(&own)));
+            assert_eq!(common_name(&own).as_deref(), Some(name));
+        }
+    }
+
+    #[test]
+    fn strangers_and_expired_ones_of_version_1_are_not() {
+        let clients = trusting(certificate!("ca"));
+        let refusal = |own| clients.verify(&own, &[], UnixTime::now()).expect_err("refused");
+        assert_eq!(refusal(certificate!("v1-stranger")), CertificateError::UnknownIssuer.into());
+        assert_eq!(refusal(certificate!("v1-expired")), CertificateError::Expired.into());
+        let others = trusting(certificate!("other-ca"));
+        assert!(others.vouched_for(&[certificate!("v1-stranger")]));
+        assert!(!others.vouched_for(&[certificate!("v1-ec")]));
+        assert!(!others.vouched_for(&[]));
+    }
+
+    #[test]
+    fn an_issuer_vouches_for_itself_only_as_far_as_it_is_trusted() {
+        assert!(!trusting(certificate!("ca")).vouched_for(&[certificate!("other-ca")]));
+    }
+
+    #[test]
+    fn nonsense_is_no_certificate() {
+        let clients = trusting(certificate!("ca"));
+        for bytes in [&b""[..], b"nonsense", &[0x30, 0x82, 0xff, 0xff]] {
+            assert!(!clients.vouched_for(&[CertificateDer::from(bytes)]));
+            assert_eq!(common_name(&CertificateDer::from(bytes)), None);
+        }
+    }
+}
