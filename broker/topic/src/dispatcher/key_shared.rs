@@ -31,6 +31,38 @@ pub(crate) struct KeyShared {
     next: usize,
     /// One who took an entry of late; asked first whether anybody takes more.
     taker: ConsumerIndex,
+    sieve: Sieve,
+}
+
+/// How many new entries are looked at for one that can be sent, so that reads are large enough to get past what has to wait.
+#[derive(Debug)]
+struct Sieve {
+    /// Looked at for one that was sent, of late, in sixteenths.
+    per_sent: u32,
+    /// Those that had to wait since one was sent.
+    row: u32,
+}
+
+impl Default for Sieve {
+    fn default() -> Sieve {
+        Sieve { per_sent: 16, row: 0 }
+    }
+}
+
+impl Sieve {
+    fn held_back(&mut self) {
+        self.row = self.row.saturating_add(1).min(1 << 16);
+    }
+
+    fn let_through(&mut self) {
+        self.per_sent = (self.per_sent * 7 + (self.row + 1) * 16).div_ceil(8);
+        self.row = 0;
+    }
+
+    /// How many to look at to find so many.
+    fn to_find(&self, wanted: i64) -> i64 {
+        wanted.saturating_mul(i64::from(self.per_sent.max((self.row + 1) * 16))) / 16
+    }
 }
 
 impl KeyShared {
@@ -181,7 +213,7 @@ impl KeyShared {
                 return Step::More;
             }
             let Some(entry) = lane.entry(at, lent, turn) else {
-                lane.read_new(at, self.permits(lane, lent), lent, turn);
+                lane.read_new(at, self.sieve.to_find(self.permits(lane, lent)), lent, turn);
                 return Step::Idle;
             };
             if lane.put_off(&entry, lent, turn) {
@@ -195,6 +227,7 @@ impl KeyShared {
                     lane.cursor.read_from(at.following());
                     self.pending.delivered_by_key(at, slot, to, entry.meta.messages, messages);
                     self.taker = to;
+                    self.sieve.let_through();
                     self.send(to, Parcel { at, messages, redeliveries: 0, bytes: entry.bytes }, budget, lane, lent, turn);
                 }
                 None if self.is_full(lent.settings) => {
@@ -204,6 +237,7 @@ impl KeyShared {
                 None => {
                     lane.cursor.read_from(at.following());
                     self.pending.parked(at, slot, entry.meta.messages, messages);
+                    self.sieve.held_back();
                     budget.spend(0);
                 }
             }
