@@ -115,14 +115,6 @@ const SUBSCRIPTIONS: [(&str, SubscriptionKind, bool); 8] = [
 /// Who is in the play, by subscription. Every second seed is about keys.
 const CASTS: [&[usize]; 2] = [&[0, 0, 1, 1, 1, 2, 2, 3, 7, 7, 7], &[4, 4, 4, 4, 5, 5, 5, 6, 6, 6]];
 
-fn split_of(subscription: &str) -> Split {
-    match subscription {
-        "sticky" => Split::Sticky,
-        "loose" => Split::Loose,
-        _ => Split::Auto,
-    }
-}
-
 /// Plays one seed. An error says what did not hold, and what led to it.
 pub(crate) fn play(seed: u64, script: Script) -> Result<Tally, String> {
     let mut play = Play::new(seed, script);
@@ -150,6 +142,7 @@ impl Play {
             max_read_bytes: if script.large_reads { 1 << 20 } else { small_settings().max_read_bytes },
             max_look_ahead_per_consumer: if rng.bool() { 0 } else { rng.usize(1..30) },
             max_look_ahead_per_subscription: if rng.bool() { 0 } else { rng.usize(1..60) },
+            key_shared_points: if rng.bool() { 0 } else { rng.u32(1..20) },
             ..small_settings()
         };
         let cache = if rng.u8(..4) == 0 { 0 } else { rng.usize(100..5_000) };
@@ -271,6 +264,14 @@ impl Play {
         Ok(())
     }
 
+    fn split_of(&self, subscription: &str) -> Split {
+        match subscription {
+            "sticky" => Split::Sticky,
+            "loose" => Split::Loose(self.settings.key_shared_points),
+            _ => Split::Auto(self.settings.key_shared_points),
+        }
+    }
+
     fn request(&mut self, request: Request) -> u64 {
         self.next_request += 1;
         self.requests.insert(self.next_request, request);
@@ -335,7 +336,8 @@ impl Play {
             let (known, kind, durable) = SUBSCRIPTIONS.into_iter().find(|(known, ..)| *known == name).expect("known");
             // Its creation was never answered: nothing is promised but what comes from now on.
             let floor = self.end();
-            self.mirrors.entry(known).or_insert_with(|| Mirror::new(kind, durable, split_of(known), floor));
+            let split = self.split_of(known);
+            self.mirrors.entry(known).or_insert_with(|| Mirror::new(kind, durable, split, floor));
         }
         self.check_nothing_lost()
     }

@@ -60,6 +60,7 @@ fn settings() -> ServerSettings {
             max_unacked_per_subscription: 0,
             max_look_ahead_per_consumer: 0,
             max_look_ahead_per_subscription: 0,
+            key_shared_points: 0,
             mark_delete_rate: 1.0,
             cursor_flush_ms: 1000,
             max_ranges: 1000,

@@ -71,6 +71,7 @@ impl Bench {
             max_unacked_per_subscription: 200_000,
             max_look_ahead_per_consumer: 2_000,
             max_look_ahead_per_subscription: 20_000,
+            key_shared_points: 0,
             mark_delete_rate: 1.0,
             cursor_flush_ms: 60_000,
             max_ranges: 10_000,

@@ -148,7 +148,7 @@ impl Topic {
         let (key, request) = (attach.key, attach.request);
         let consumer = u32::try_from(subscription.lane.consumers.insert(Consumer::new(attach, turn.now))).unwrap_or(u32::MAX);
         subscription.expires_at = None;
-        subscription.dispatcher.joined(&subscription.lane, consumer);
+        subscription.dispatcher.joined(&subscription.lane, consumer, &lent);
         self.seats.insert(Seat { key, subscription: index, consumer });
         self.by_key.insert(key, slot);
         turn.out.push(Effect::Reply { to: key.connection, reply: Reply::ConsumerReady { request, consumer: key, slot } });

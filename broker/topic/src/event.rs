@@ -51,6 +51,9 @@ pub struct TopicSettings {
     pub max_look_ahead_per_consumer: usize,
     /// The same for the whole subscription; the lower limit counts (`keySharedLookAheadMsgInReplayThresholdPerSubscription`).
     pub max_look_ahead_per_subscription: usize,
+    /// Points of each Key_Shared consumer on a ring of hashes (`subscriptionKeySharedConsistentHashingReplicaPoints`); 0 splits
+    /// the hashes evenly instead (`subscriptionKeySharedUseConsistentHashing`). Taken when a subscription's first consumer comes.
+    pub key_shared_points: u32,
     /// Cursor states per second and cursor (`managedLedgerDefaultMarkDeleteRateLimit`).
     pub mark_delete_rate: f64,
     /// How long a dirty cursor may stay unwritten, in milliseconds (`managedLedgerCursorPositionFlushSeconds`).

@@ -132,7 +132,8 @@ impl Play {
         let stored = |at| {
             let peek = wire::payload::peek(self.owner.world.entry(at)?).ok()?;
             let due = peek.deliver_at.map_or(0, |at| at as u64 + self.settings.delayed_tick_ms);
-            Some((at, Stored { slot: wire::payload::sticky_key(&peek).ok()??.slot(), due }))
+            let part_of = peek.chunk.map(|chunk| chunk.uuid.to_vec());
+            Some((at, Stored { slot: wire::payload::sticky_key(&peek).ok()??.slot(), due, part_of }))
         };
         positions.filter_map(stored).collect()
     }

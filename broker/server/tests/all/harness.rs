@@ -63,6 +63,7 @@ pub(crate) fn settings() -> ServerSettings {
             max_unacked_per_consumer: 0,
             max_look_ahead_per_consumer: 2_000,
             max_look_ahead_per_subscription: 20_000,
+            key_shared_points: 0,
             max_unacked_per_subscription: 0,
             mark_delete_rate: 1.0,
             cursor_flush_ms: 60_000,
