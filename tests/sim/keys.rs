@@ -62,7 +62,7 @@ pub(crate) struct Owners {
     split: Split,
     /// In the order they joined, each with the number it has among those of its name.
     members: Vec<(Index, u32)>,
-    /// First and last slot, owner; in order. On a ring they are points, and the second number means nothing.
+    /// First and last slot, owner; in order. On a ring they are points, each with its owner's number.
     ranges: Vec<(u32, u32, Index)>,
 }
 
@@ -81,8 +81,9 @@ impl Owners {
         let slot = u32::from(slot);
         match self.split {
             Split::Auto(points) | Split::Loose(points) if points > 0 => {
-                // Of several points at one slot that of the one who joined first, which `min_by_key` gives.
-                self.ranges.iter().min_by_key(|(at, ..)| (SLOTS + at - slot) % SLOTS).map(|(.., owner)| *owner)
+                // Of several points at one slot that of the first name counts, and of one name that of the first number.
+                let turn = |(at, number, owner): &(u32, u32, Index)| ((SLOTS + at - slot) % SLOTS, owner / 2, *number);
+                self.ranges.iter().min_by_key(|point| turn(point)).map(|(.., owner)| *owner)
             }
             _ => self.ranges.iter().find(|(first, last, _)| (*first..=*last).contains(&slot)).map(|(.., owner)| *owner),
         }
@@ -94,12 +95,12 @@ impl Owners {
         self.members.push((consumer, number));
         match self.split {
             Split::Sticky => {
-                self.ranges.extend(sticky(consumer).iter().map(|(first, last)| (u32::from(*first), u32::from(*last), consumer)))
+                self.ranges.extend(sticky(consumer).iter().map(|(first, last)| (u32::from(*first), u32::from(*last), consumer)));
             }
             Split::Auto(0) | Split::Loose(0) => self.share_out(|owner, surplus| if surplus > 0 { Some(consumer) } else { Some(owner) }),
             Split::Auto(points) | Split::Loose(points) => {
                 let at = |point| wire::hash::key_slot(format!("{}\0{number}\0{point}", name_of(consumer)).as_bytes());
-                self.ranges.extend((0..points).map(|point| (u32::from(at(point)), 0, consumer)));
+                self.ranges.extend((0..points).map(|point| (u32::from(at(point)), number, consumer)));
             }
         }
     }

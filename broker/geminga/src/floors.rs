@@ -95,6 +95,7 @@ fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
         max_unacked_per_subscription: limit(dispatch.max_unacked_per_subscription),
         max_look_ahead_per_consumer: dispatch.max_look_ahead_per_consumer as usize,
         max_look_ahead_per_subscription: dispatch.max_look_ahead_per_subscription as usize,
+        key_shared_points: if dispatch.key_shared_ring { dispatch.key_shared_points.get() } else { 0 },
         mark_delete_rate: ledgers.mark_delete_rate,
         cursor_flush_ms: millis(ledgers.cursor_flush),
         max_ranges: ledgers.max_acked_ranges.get() as usize,

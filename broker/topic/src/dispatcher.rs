@@ -3,7 +3,7 @@
 //! A type is one file beside this one and one variant of [`Dispatcher`]. It picks consumers and remembers what they hold; the
 //! [`Lane`] knows where the subscription stands and how entries are come by.
 
-mod failover;
+pub(crate) mod failover;
 mod held;
 mod key_shared;
 mod shared;

@@ -1,6 +1,7 @@
 //! A subscription: a named cursor, its type, its consumers, and what is being done to it as a whole.
 
 use ledger::{Cursor, Position};
+use wire::ServerError;
 
 use crate::consumer::ConsumerIndex;
 use crate::dispatcher::{Dispatcher, Lane, Part, Step};
@@ -10,7 +11,7 @@ use crate::lent::Lent;
 use crate::persistence::Persistence;
 use crate::seek::TimeSearch;
 use crate::stats::SubscriptionStats;
-use crate::{ConnectionKey, SubscriptionKind, TopicSettings, Turn};
+use crate::{ConnectionKey, Effect, Reply, SubscriptionKind, TopicSettings, Turn};
 
 /// One subscription.
 #[derive(Debug)]
@@ -57,6 +58,14 @@ pub(crate) enum Phase {
 pub(crate) struct Asked {
     pub(crate) to: ConnectionKey,
     pub(crate) request: u64,
+}
+
+impl Asked {
+    /// Answers that it cannot be.
+    pub(crate) fn refuse(self, turn: &mut Turn<'_>, error: ServerError, message: &str) {
+        let reply = Reply::Error { request: self.request, error, message: message.to_owned() };
+        turn.out.push(Effect::Reply { to: self.to, reply });
+    }
 }
 
 /// Who waits for a subscription to exist.

@@ -73,6 +73,12 @@ settings! {
         max_look_ahead_per_consumer: u32 = "keySharedLookAheadMsgInReplayThresholdPerConsumer", Number(0, u32::MAX), default 2_000;
         /// The same for all consumers of a subscription together; the lower of the two counts. 0 is no limit.
         max_look_ahead_per_subscription: u32 = "keySharedLookAheadMsgInReplayThresholdPerSubscription", Number(0, u32::MAX), default 20_000;
+        /// Whether each consumer of a Key_Shared subscription gets the hashes before points on a ring that follow from its name, so that one
+        /// that comes back gets the same keys. Otherwise the hashes are split evenly. A subscription keeps to one way while it has consumers.
+        key_shared_ring: bool = "subscriptionKeySharedUseConsistentHashing", Flag, default false, pulsar "true";
+        /// Points of each consumer on that ring. With more of them shares are more even, and a consumer that comes or goes costs more.
+        key_shared_points: NonZeroU32 = "subscriptionKeySharedConsistentHashingReplicaPoints", Number(NonZeroU32::MIN, MAX_POINTS),
+            default const { NonZeroU32::new(100).unwrap() };
         /// Whether reads are sized by permits and the messages per entry of late. They always are: the key is accepted either way.
         precise_flow: bool = "preciseDispatcherFlowControl", Flag, default false;
     }
@@ -97,4 +103,5 @@ settings! {
 }
 
 const MAX_PARTITIONS: NonZeroU32 = NonZeroU32::new(1 << 20).unwrap();
+const MAX_POINTS: NonZeroU32 = NonZeroU32::new(10_000).unwrap();
 const MAX_BATCH: NonZeroU32 = NonZeroU32::new(1_000_000).unwrap();

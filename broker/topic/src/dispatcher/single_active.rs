@@ -5,11 +5,11 @@
 
 use ledger::Position;
 
-use super::failover::elect;
+use super::failover::{announce, elect, tell};
 use super::{Budget, Lane, Part, Step};
+use crate::Turn;
 use crate::consumer::{ConsumerIndex, Parcel};
 use crate::lent::Lent;
-use crate::{Effect, Reply, Turn};
 
 /// Exclusive and Failover subscriptions.
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ impl SingleActive {
             self.takeover_at.get_or_insert(turn.now.monotonic_ms + delay);
         }
         let active = self.active;
-        tell(lane, turn, false, |consumer, told| told.is_none() && Some(consumer) != active);
+        tell(&mut lane.consumers, turn, false, |consumer, told| told.is_none() && Some(consumer) != active);
     }
 
     /// When the next consumer takes over.
@@ -93,9 +93,7 @@ impl SingleActive {
                 lane.cursor.rewind(lent.ledger);
             }
         }
-        let active = self.active;
-        tell(lane, turn, false, |consumer, told| told != Some(false) && Some(consumer) != active);
-        tell(lane, turn, true, |consumer, told| told != Some(true) && Some(consumer) == active);
+        announce(&mut lane.consumers, self.active, turn);
     }
 
     /// Who is the active one.
@@ -149,17 +147,6 @@ impl SingleActive {
         if self.serving == Some(by) {
             lane.reads.forget_new();
             lane.cursor.rewind(lent.ledger);
-        }
-    }
-}
-
-/// Tells those consumers that `whom` picks whether they are the active one; `whom` sees what each was told last.
-fn tell(lane: &mut Lane, turn: &mut Turn<'_>, active: bool, whom: impl Fn(ConsumerIndex, Option<bool>) -> bool) {
-    for (index, consumer) in &mut lane.consumers {
-        if whom(u32::try_from(index).unwrap_or(u32::MAX), consumer.told_active) {
-            consumer.told_active = Some(active);
-            let reply = Reply::ActiveChange { consumer: consumer.key, active };
-            turn.out.push(Effect::Reply { to: consumer.key.connection, reply });
         }
     }
 }

@@ -16,6 +16,7 @@ mod expiry;
 mod failover;
 mod key_shared;
 mod ledgers;
+mod nonpersistent;
 mod producers;
 mod seeking;
 mod shared;

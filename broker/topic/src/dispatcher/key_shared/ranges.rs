@@ -146,7 +146,7 @@ mod tests {
             let mut present = vec![0];
             let mut before = owners(&ranges);
             let mut most = 0;
-            for consumer in 1..400 {
+            for consumer in 1..200 {
                 let leaves = present.len() > 1 && rng.u32(..40) < present.len() as u32 + 8;
                 let mover = if leaves { present.swap_remove(rng.usize(..present.len())) } else { consumer };
                 if leaves {
