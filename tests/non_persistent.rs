@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use client::{Client, ConsumerOptions, MessageId, Options};
+use client::{Client, ConsumerOptions, MessageId, Options, ProducerAccessMode, ProducerOptions};
 use geminga_tests::harness::{Broker, Setup, eventually, soon};
 use wire::proto::{CommandGetTopicsOfNamespace, TopicsMode};
 use wire::{Command, ServerError, proto};
@@ -50,6 +50,45 @@ async fn what_nobody_takes_is_dropped_and_does_not_come_later() {
     tokio::time::sleep(Duration::from_millis(200)).await;
     publish(&producer, ["last"]).await;
     assert_eq!(texts(&consumer, 1).await, ["last"]);
+}
+
+#[tokio::test]
+async fn of_failover_consumers_the_active_one_gets_everything_and_all_are_told_who_it_is() {
+    let broker = Broker::start();
+    let client = plain(&broker).await;
+    let producer = produce(&client, TOPIC).await;
+    let consumers = [
+        consume(&client, TOPIC, ConsumerOptions::failover("s")).await,
+        consume(&client, TOPIC, ConsumerOptions { priority: 1, ..ConsumerOptions::failover("s") }).await,
+    ];
+    eventually("both know", || async { consumers.iter().map(client::Consumer::is_active).eq([Some(true), Some(false)]) }).await;
+    publish(&producer, ["one"]).await;
+    assert_eq!(texts(&consumers[0], 1).await, ["one"]);
+    let [first, second] = consumers;
+    soon("closing", first.close()).await.expect("closed");
+    eventually("the other one takes over", || async { second.is_active() == Some(true) }).await;
+    publish(&producer, ["two"]).await;
+    assert_eq!(texts(&second, 1).await, ["two"]);
+}
+
+#[tokio::test]
+async fn a_producer_may_have_the_topic_to_itself() {
+    let broker = Broker::start();
+    let client = plain(&broker).await;
+    let alone = |access| client.producer(TOPIC, ProducerOptions { access, ..ProducerOptions::default() });
+    let owner = soon("an answer", alone(ProducerAccessMode::Exclusive)).await.expect("let in");
+    assert_eq!(owner.topic_epoch(), Some(0));
+    let refused = soon("an answer", alone(ProducerAccessMode::Shared)).await.expect_err("refused");
+    assert_eq!(refused.code(), Some(ServerError::ProducerBusy));
+    let waiting = tokio::spawn({
+        let client = plain(&broker).await;
+        let options = ProducerOptions { access: ProducerAccessMode::WaitForExclusive, ..ProducerOptions::default() };
+        async move { client.producer(TOPIC, options).await }
+    });
+    soon("closing", owner.close()).await.expect("closed");
+    let next = soon("its turn", waiting).await.expect("no panic").expect("let in");
+    assert!(next.topic_epoch().is_some());
+    publish(&next, ["mine"]).await;
 }
 
 async fn topics(wire: &mut Wire, mode: TopicsMode) -> Vec<String> {
