@@ -64,8 +64,6 @@ pub(crate) struct Mirror {
     last: Option<Position>,
     /// Who has the first parts of larger messages whose last part has not come.
     parts: BTreeMap<Vec<u8>, Index>,
-    /// Who was sent parts of which larger message last.
-    had_parts: BTreeMap<Vec<u8>, Index>,
     /// Which larger messages entries that came are parts of.
     part_of: BTreeMap<Position, Vec<u8>>,
     /// Larger messages whose last part came.
@@ -107,7 +105,6 @@ impl Mirror {
             waiting: BTreeMap::new(),
             last: None,
             parts: BTreeMap::new(),
-            had_parts: BTreeMap::new(),
             part_of: BTreeMap::new(),
             complete: BTreeSet::new(),
             waiting_parts: BTreeSet::new(),
@@ -319,7 +316,6 @@ impl Mirror {
         let Some((uuid, is_last)) = part.filter(|_| self.is_shared()) else { return Ok(()) };
         let holder = *self.parts.entry(uuid.clone()).or_insert(to);
         self.part_of.insert(at, uuid.clone());
-        self.had_parts.insert(uuid.clone(), to);
         if *is_last {
             self.parts.remove(uuid);
             self.complete.insert(uuid.clone());
@@ -331,14 +327,6 @@ impl Mirror {
     /// Whether somebody waits for parts who takes nothing now: then what is theirs is no sign of being stuck.
     pub(crate) fn waits_for_parts(&self, takes: impl Fn(Index) -> bool) -> bool {
         self.parts.values().any(|holder| !takes(*holder))
-    }
-
-    /// How many parts nobody holds of messages that somebody had who takes nothing now: sent a second time before the first time was
-    /// complete, they wait for that one, too.
-    pub(crate) fn parts_sent_twice(&self, stored: &BTreeMap<Position, Stored>, takes: impl Fn(Index) -> bool) -> u64 {
-        let unheld = stored.iter().filter(|(at, _)| !self.held.contains_key(at) && !self.acked.contains(at));
-        let had_by = unheld.filter_map(|(_, stored)| self.had_parts.get(stored.part_of.as_ref()?));
-        had_by.filter(|holder| !takes(**holder)).count() as u64
     }
 
     /// Entries that should have come by now, all but those that wait for their time.
@@ -404,7 +392,6 @@ impl Mirror {
     /// A consumer is gone: all it holds goes back.
     pub(crate) fn left(&mut self, by: Index) {
         self.parts.retain(|_, holder| *holder != by);
-        self.had_parts.retain(|_, holder| *holder != by);
         let ids = self.held_by(by);
         self.give_back(by, &ids);
         if let Some(keys) = &mut self.keys {
@@ -417,7 +404,6 @@ impl Mirror {
         self.held.clear();
         self.waiting.clear();
         self.parts.clear();
-        self.had_parts.clear();
         self.last = None;
         if let Some(keys) = &mut self.keys {
             keys.last.clear();
