@@ -284,7 +284,7 @@ async fn sticky_consumers_get_their_ranges_and_what_nobody_asked_for_waits() {
     let middle = consume(&client, "t", sticky("s", &[(20_001, 30_000), (30_001, 40_000)])).await;
     publish_keys(&producer, spread(600, 300)).await;
     let slot = |n: usize| wire::hash::key_slot(format!("key-{n}").as_bytes());
-    let expected = |range: std::ops::RangeInclusive<u16>| (0..300).filter(|n| range.contains(&slot(*n))).count() * 2;
+    let expected = |range: RangeInclusive<u16>| (0..300).filter(|n| range.contains(&slot(*n))).count() * 2;
     let (in_low, in_middle) = (expected(0..=20_000), expected(20_001..=40_000));
     let seen = all_seen(&[&low, &middle], in_low + in_middle).await;
     assert_eq!((seen[0].count, seen[1].count), (in_low, in_middle));
