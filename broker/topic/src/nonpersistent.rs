@@ -224,10 +224,14 @@ impl NonPersistentTopic {
         success(turn, key.connection, Some(request));
     }
 
-    /// `permits` more messages may be sent to the consumer.
+    /// `permits` more messages may be sent to the consumer. Its first one shows that it listens: only then a consumer of a
+    /// Failover subscription is told whether it is the active one.
     pub fn flow(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, slot: ConsumerSlot, permits: u32) {
         if let Some(consumer) = self.consumer(key, slot) {
             consumer.flow(permits, turn.now);
+            if let Some(reply) = consumer.end_silence() {
+                turn.out.push(Effect::Reply { to: key.connection, reply });
+            }
         }
     }
 

@@ -5,7 +5,7 @@
 
 use ledger::Position;
 
-use super::failover::{announce, elect, tell};
+use super::failover::{announce, elect, end_silences, first_end_of_silence, tell};
 use super::{Budget, Lane, Part, Step};
 use crate::Turn;
 use crate::consumer::{ConsumerIndex, Parcel};
@@ -21,6 +21,8 @@ pub(crate) struct SingleActive {
     /// Who gets everything at present; nobody gets anything while a takeover waits.
     serving: Option<ConsumerIndex>,
     takeover_at: Option<u64>,
+    /// When a consumer that has said nothing yet is told nevertheless.
+    tell_at: Option<u64>,
     /// Whether the one that was served left others behind.
     left_behind: bool,
 }
@@ -67,11 +69,12 @@ impl SingleActive {
         }
         let active = self.active;
         tell(&mut lane.consumers, turn, false, |consumer, told| told.is_none() && Some(consumer) != active);
+        self.tell_at = first_end_of_silence(&lane.consumers);
     }
 
-    /// When the next consumer takes over.
+    /// When the next consumer takes over, or is told.
     pub(super) fn deadline(&self) -> Option<u64> {
-        self.takeover_at
+        self.takeover_at.into_iter().chain(self.tell_at).min()
     }
 
     /// Lets the next consumer take over if it is time; returns whether it did.
@@ -79,6 +82,10 @@ impl SingleActive {
         let due = self.takeover_at.is_some_and(|at| at <= turn.now.monotonic_ms);
         if due {
             self.take_over(lane, lent, turn);
+        }
+        if self.tell_at.is_some_and(|at| at <= turn.now.monotonic_ms) {
+            end_silences(&mut lane.consumers, turn);
+            self.tell_at = first_end_of_silence(&lane.consumers);
         }
         due
     }

@@ -47,8 +47,12 @@ impl Played {
         self.call(|topic, turn| topic.detach_producer(turn, attach_producer(id, None).key, None))
     }
 
+    /// A consumer comes and asks for messages: before that it is told nothing.
     fn consumes(&mut self, id: u64) -> Vec<String> {
-        self.call(|topic, turn| topic.attach_consumer(turn, attach(id, SubscriptionKind::Failover)))
+        self.call(|topic, turn| {
+            topic.attach_consumer(turn, attach(id, SubscriptionKind::Failover));
+            topic.flow(turn, attach(id, SubscriptionKind::Failover).key, topic::ConsumerSlot(id as u32 - 1), 1);
+        })
     }
 }
 
