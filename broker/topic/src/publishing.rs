@@ -10,7 +10,7 @@ use crate::dedup::Known;
 use crate::event::Publish;
 use crate::peek::{entry_meta, is_unfinished};
 use crate::producers::Answered;
-use crate::{Effect, ProducerKey, ProducerSlot, Reply, Topic, Turn};
+use crate::{Effect, ProducerKey, ProducerSlot, Reply, Topic, TopicSettings, Turn};
 
 /// A publish that is not answered.
 #[derive(Debug)]
@@ -67,6 +67,11 @@ impl Topic {
             return turn.out.push(Effect::Refused { to: key, sequence, error, message, bytes: held });
         }
         let meta = entry_meta(&bytes);
+        if delay_is_over_limit(&meta, &self.settings) {
+            // It will never be taken, so nothing can overtake it: the producer goes on.
+            let message = format!("Exceeds max allowed delivery delay of {} milliseconds", self.settings.max_delay_ms);
+            return turn.out.push(Effect::Refused { to: key, sequence, error: ServerError::NotAllowedError, message, bytes: held });
+        }
         let mut waiting =
             Waiting { at: Position::EARLIEST, producer: slot, sequence, highest_sequence, known: None, duplicate: false, meta, bytes };
         if let (Some(dedup), Some(known)) = (&mut self.dedup, producer.known) {
@@ -236,6 +241,14 @@ fn refusal(refused_before: bool, store: Option<&str>, max_bytes: usize, size: us
         return Some((ServerError::PersistenceError, reason.to_owned()));
     }
     refused_before.then(|| (ServerError::PersistenceError, "an earlier publish of this producer was refused".to_owned()))
+}
+
+/// Whether a publish asks to be delivered later than it may, by its producer's own clock.
+#[inline]
+fn delay_is_over_limit(meta: &EntryMeta, settings: &TopicSettings) -> bool {
+    let limit = settings.max_delay_ms;
+    let limited = meta.deliver_at_ms > 0 && limit > 0 && settings.delayed_tick_ms > 0;
+    limited && meta.deliver_at_ms.saturating_sub(meta.publish_time_ms) > limit
 }
 
 fn held_bytes(bytes: &Bytes) -> u32 {

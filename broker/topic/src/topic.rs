@@ -46,6 +46,8 @@ pub struct Topic {
     ready: VecDeque<SubscriptionIndex>,
     /// Cache entries below this were released.
     released: Position,
+    /// Held messages beyond which a subscription stops while the owner's topics together hold too much.
+    pub(crate) crowded: Option<u64>,
     /// Why publishes are refused, if they are.
     pub(crate) refusal: Option<String>,
     /// Set once the topic cannot go on.
@@ -106,6 +108,7 @@ impl Topic {
             expiry: Expiry::new(now.monotonic_ms),
             ready: VecDeque::new(),
             released,
+            crowded: None,
             refusal: None,
             fenced: None,
             closing: false,
@@ -143,6 +146,7 @@ impl Topic {
     /// The subscriptions, and what the topic lends them.
     pub(crate) fn lend(&mut self) -> (&mut Slab<Subscription>, Lent<'_>) {
         let lent = Lent {
+            max_held: self.max_held(),
             topic: &self.name,
             ledger: &self.ledgers.chain,
             settings: &self.settings,
@@ -445,6 +449,9 @@ impl Topic {
 
     /// Settings changed.
     pub fn update_settings(&mut self, turn: &mut Turn<'_>, settings: TopicSettings) {
+        if settings.message_ttl_ms != self.settings.message_ttl_ms {
+            self.expiry.look_at(turn.now.monotonic_ms);
+        }
         self.settings = settings;
         self.ledgers.chain.set_limits(self.settings.ledger);
         self.ledgers.want_trim();
