@@ -4,6 +4,7 @@ mod admin;
 mod batch_acks;
 mod chunks;
 mod command_line;
+mod crowding;
 mod deduplication;
 mod delayed;
 mod durability;

@@ -186,10 +186,7 @@ impl Topic {
         let Answered { to, key, closed } = self.producers.answered(producer);
         let held = held_bytes(&bytes);
         match (to, key) {
-            (Some(to), _) if fate == Fate::TooLate => {
-                let message = format!("Exceeds max allowed delivery delay of {} milliseconds", self.settings.max_delay_ms);
-                turn.out.push(Effect::Refused { to, sequence, error: ServerError::NotAllowedError, message, bytes: held });
-            }
+            (Some(to), _) if fate == Fate::TooLate => turn.out.push(too_late(to, sequence, held, self.settings.max_delay_ms)),
             (Some(to), _) => {
                 let sequence = if self.faults.highest_id_in_receipt { sequence.max(highest_sequence) } else { sequence };
                 turn.out.push(Effect::Receipt { to, sequence, highest_sequence, at: is_new.then_some(at), bytes: held });
@@ -260,6 +257,12 @@ fn delay_is_over_limit(meta: &EntryMeta, settings: &TopicSettings) -> bool {
     let limit = settings.max_delay_ms;
     let limited = meta.deliver_at_ms > 0 && limit > 0 && settings.delayed_tick_ms > 0;
     limited && meta.deliver_at_ms.saturating_sub(meta.publish_time_ms) > limit
+}
+
+#[cold]
+fn too_late(to: ProducerKey, sequence: u64, bytes: u32, limit: u64) -> Effect {
+    let message = format!("Exceeds max allowed delivery delay of {limit} milliseconds");
+    Effect::Refused { to, sequence, error: ServerError::NotAllowedError, message, bytes }
 }
 
 fn held_bytes(bytes: &Bytes) -> u32 {
