@@ -94,6 +94,8 @@ struct Play {
     requests: BTreeMap<u64, Request>,
     next_request: u64,
     refusing: bool,
+    /// Unacked messages that a subscription may hold for now.
+    crowded: Option<u64>,
     /// Whether no publish asks for a delay.
     undelayed: bool,
     tally: Tally,
@@ -173,6 +175,7 @@ impl Play {
             requests: BTreeMap::new(),
             next_request: 0,
             refusing: false,
+            crowded: None,
             undelayed: script.large_reads,
             tally: Tally::default(),
             trail: None,
@@ -235,7 +238,8 @@ impl Play {
             980..985 => {
                 self.owner.fail_write();
             }
-            985..988 => self.toggle_refusal(),
+            985..987 => self.toggle_refusal(),
+            987 => self.toggle_crowd(),
             988 => self.fail_appends()?,
             989 => self.refuse_change()?,
             990..993 => self.crash()?,
@@ -293,6 +297,17 @@ impl Play {
         self.owner.call(|topic, turn| topic.set_store_writable(turn, refusal));
     }
 
+    /// Too much is held of other topics, or no longer.
+    fn toggle_crowd(&mut self) {
+        self.crowded = match self.crowded {
+            Some(_) => None,
+            None => Some(self.rng.u64(0..40)),
+        };
+        let most = self.crowded;
+        self.note(|| format!("a subscription may hold {most:?}"));
+        self.owner.call(|topic, turn| topic.set_crowded(turn, most));
+    }
+
     fn fail_appends(&mut self) -> Result<(), String> {
         let stored = self.rng.usize(..3);
         self.note(|| "an append fails".to_owned());
@@ -319,6 +334,7 @@ impl Play {
     fn reloaded(&mut self, crashed: bool) -> Result<(), String> {
         self.owner.heard.clear();
         self.refusing = false;
+        self.crowded = None;
         self.producers.iter_mut().for_each(Producer::closed);
         for consumer in &mut self.consumers {
             consumer.slot = None;

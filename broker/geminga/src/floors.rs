@@ -10,7 +10,7 @@ use ledger::log::LogOptions;
 use ledger::{LedgerLimits, Retention};
 use metadata::EmbeddedOptions;
 use metadata::clusters::Cluster;
-use server::{Listen, ServerSettings};
+use server::{CrowdLimit, Listen, ServerSettings};
 use topic::{Deduplication, TopicSettings};
 
 use crate::config::listeners::{AdvertisedListener, Endpoint, Scheme};
@@ -62,8 +62,15 @@ pub fn server_settings(config: &Config, data: &DataDir) -> io::Result<ServerSett
         pattern_max_length: config.patterns.max_length.get() as usize,
         default_bundles: config.topics.default_bundles.get(),
         shutdown_timeout: config.upkeep.shutdown_timeout,
+        unacked: crowd_limit(config),
         topic: topic_settings(config, data),
     })
+}
+
+fn crowd_limit(config: &Config) -> Option<CrowdLimit> {
+    let messages = config.dispatch.max_unacked_per_broker?.get();
+    let share = config.dispatch.unacked_share;
+    (share > 0.0).then(|| CrowdLimit { messages: u64::from(messages), per_subscription: (f64::from(messages) * share) as u64 })
 }
 
 fn auto_partitions(config: &Config) -> Option<u32> {
@@ -88,6 +95,7 @@ fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
         },
         max_entry_bytes: config.connections.max_message_size.as_usize() + wire::FRAME_PADDING,
         max_read_entries: dispatch.max_read_entries.get() as usize,
+        min_read_entries: dispatch.min_read_entries.get() as usize,
         max_read_bytes: dispatch.max_read_bytes.as_usize(),
         max_round_robin: dispatch.max_round_robin_entries.get() as usize,
         failover_delay_ms: millis(dispatch.failover_delay),
@@ -112,6 +120,7 @@ fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
             forget_after_ms: millis(config.deduplication.inactivity),
         },
         delayed_tick_ms: if timing.delayed { millis(timing.tick).max(1) } else { 0 },
+        max_delay_ms: timing.max_delay.map_or(0, millis),
         message_ttl_ms: timing.ttl.map_or(0, millis),
         expiry_check_ms: millis(timing.expiry_check),
         auto_subscription: topics.auto_subscription,

@@ -18,6 +18,16 @@ pub struct Listen {
     pub optional: bool,
 }
 
+/// What the Shared and Key_Shared subscriptions of all topics together may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CrowdLimit {
+    /// Unacked messages (`maxUnackedMessagesPerBroker`).
+    pub messages: u64,
+    /// From then on, and until less than half as many are unacked, a subscription that holds more than this gets nothing more
+    /// (`maxUnackedMessagesPerSubscriptionOnBrokerBlocked`).
+    pub per_subscription: u64,
+}
+
 /// Settings of a running server. Sizes are bytes; totals are divided between the workers.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
@@ -81,6 +91,8 @@ pub struct ServerSettings {
     pub default_bundles: u32,
     /// How long a drain may take.
     pub shutdown_timeout: Duration,
+    /// What consumers may hold of all topics together; none for no limit.
+    pub unacked: Option<CrowdLimit>,
     /// Settings of topics.
     pub topic: TopicSettings,
 }

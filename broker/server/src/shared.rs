@@ -14,6 +14,7 @@ use wire::TopicName;
 
 use crate::admission::Admission;
 use crate::control::Control;
+use crate::crowding::Crowding;
 use crate::handle::Endpoints;
 use crate::letter::Letter;
 use crate::mailbox::Mailbox;
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     pub(crate) mailboxes: Vec<Mailbox<Letter>>,
     /// Connections by worker.
     pub(crate) loads: Vec<AtomicUsize>,
+    pub(crate) crowding: Crowding,
     pub(crate) admission: Admission,
     pub(crate) counters: SharedCounters,
     pub(crate) store: Arc<dyn LedgerStore>,

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 
 use crate::admission::Admission;
 use crate::control::Control;
+use crate::crowding::Crowding;
 use crate::handle::{Endpoints, Handle};
 use crate::letter::Letter;
 use crate::listener::{self, Speaks};
@@ -95,6 +96,7 @@ impl Bound {
             endpoints,
             mailboxes: (0..workers).map(|_| Mailbox::new()).collect(),
             loads: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
+            crowding: Crowding::new(self.settings.unacked, workers),
             admission: Admission::new(&self.settings),
             counters: SharedCounters::default(),
             store,

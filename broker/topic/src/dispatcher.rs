@@ -195,6 +195,14 @@ impl Dispatcher {
                 let delivered = lent_ledger.count(lane.cursor.mark_delete(), lent_ledger.previous(lane.cursor.read_position()));
                 delivered.saturating_sub(lane.cursor.acked_beyond())
             }
+            Dispatcher::Shared(_) | Dispatcher::KeyShared(_) => self.held_messages(),
+        }
+    }
+
+    /// Messages that consumers hold, where several share what there is.
+    pub(crate) fn held_messages(&self) -> u64 {
+        match self {
+            Dispatcher::SingleActive(_) => 0,
             Dispatcher::Shared(shared) => shared.held_messages(),
             Dispatcher::KeyShared(keys) => keys.held_messages(),
         }

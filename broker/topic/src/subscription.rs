@@ -184,7 +184,7 @@ impl Subscription {
         [search, write, self.lane.reads.retry_at(), self.dispatcher.deadline(), expiry, due].into_iter().flatten().min()
     }
 
-    pub(crate) fn stats(&self, lent_ledger: &ledger::ManagedLedger, settings: &TopicSettings) -> SubscriptionStats {
+    pub(crate) fn stats(&self, lent_ledger: &ledger::ManagedLedger, settings: &TopicSettings, max_held: u64) -> SubscriptionStats {
         let backlog = self.lane.cursor.backlog(lent_ledger);
         let kind = self.kind.map_or("", SubscriptionKind::name);
         let max_unacked = settings.max_unacked_per_consumer;
@@ -203,6 +203,7 @@ impl Subscription {
             durable: self.durable,
             backlog,
             unacked_messages: unacked,
+            blocked_on_unacked: self.dispatcher.held_messages() >= max_held,
             messages_out: self.lane.messages_out,
             bytes_out: self.lane.bytes_out,
             messages_redelivered: self.lane.messages_redelivered,

@@ -74,7 +74,7 @@ fn a_redelivery_count_that_is_not_raised_on_close_is_noticed() {
 #[test]
 fn a_takeover_that_does_not_go_back_to_what_was_not_acked_is_noticed() {
     let faults = Faults { takeover_without_rewind: true, ..Faults::default() };
-    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 50).expect("noticed");
+    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 400).expect("noticed");
     assert!(violation.contains("left out") || violation.contains("never came") || violation.contains("do not come"), "{violation}");
 }
 

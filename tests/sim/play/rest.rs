@@ -151,12 +151,16 @@ impl Play {
 
     fn is_over_a_limit(&self, consumer: u64, subscription: u64) -> bool {
         let over = |limit: u32, count: u64| limit > 0 && count >= u64::from(limit);
-        over(self.settings.max_unacked_per_consumer, consumer) || over(self.settings.max_unacked_per_subscription, subscription)
+        let crowded = self.crowded.is_some_and(|most| subscription > most);
+        crowded || over(self.settings.max_unacked_per_consumer, consumer) || over(self.settings.max_unacked_per_subscription, subscription)
     }
 
     pub(super) fn come_to_rest(&mut self) -> Result<(), String> {
         if self.refusing {
             self.toggle_refusal();
+        }
+        if self.crowded.is_some() {
+            self.toggle_crowd();
         }
         self.check_rest(true)?;
         for _ in 0..400 {

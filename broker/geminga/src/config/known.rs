@@ -31,7 +31,6 @@ const NOT_YET: &[&str] = &[
     "managedLedgerDeleteMaxConcurrentRequests",
     "managedLedgerMaxReadsInFlightSizeInMB",
     "autoSkipNonRecoverableData",
-    "dispatcherMinReadBatchSize",
     "statsUpdateFrequencyInSecs",
     "statsUpdateInitialDelayInSecs",
 ];

@@ -56,10 +56,15 @@ settings! {
         max_unacked_per_consumer: Option<NonZeroU32> = "maxUnackedMessagesPerConsumer", LimitOrOff, default NonZeroU32::new(50_000);
         /// Unacked messages of one subscription at most.
         max_unacked_per_subscription: Option<NonZeroU32> = "maxUnackedMessagesPerSubscription", LimitOrOff, default NonZeroU32::new(200_000);
+        /// Unacked messages of the Shared and Key_Shared subscriptions of all topics together. From then on, and until less than half as many
+        /// are unacked, those that hold more than their share get nothing more.
+        max_unacked_per_broker: Option<NonZeroU32> = "maxUnackedMessagesPerBroker", LimitOrOff, default None;
+        /// That share, as a fraction of `maxUnackedMessagesPerBroker`; 0 switches both off.
+        unacked_share: f64 = "maxUnackedMessagesPerSubscriptionOnBrokerBlocked", Number(0.0, 1.0), default 0.16;
         /// Entries that one read of a subscription asks for at most. Larger reads cost memory, smaller ones turns.
         max_read_entries: NonZeroU32 = "dispatcherMaxReadBatchSize", Number(NonZeroU32::MIN, MAX_BATCH), default const { NonZeroU32::new(1_000).unwrap() },
             pulsar "100; 500 in 5.0";
-        /// Entries that a read asks for at least after reads had to be made smaller.
+        /// Entries that the first read after a failed one asks for at most; each read that works doubles it.
         min_read_entries: NonZeroU32 = "dispatcherMinReadBatchSize", Number(NonZeroU32::MIN, MAX_BATCH), default NonZeroU32::MIN;
         /// Bytes that one read of a subscription asks for at most.
         max_read_bytes: ByteSize = "dispatcherMaxReadSizeBytes", bytes(1, 1 << 40), default ByteSize::mib(5);

@@ -8,6 +8,7 @@ mod sim;
 
 mod access;
 mod client;
+mod crowding;
 mod cursors;
 mod deduplication;
 mod delayed;
