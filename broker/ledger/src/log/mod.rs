@@ -10,6 +10,7 @@ mod group;
 mod ids;
 mod index;
 mod options;
+mod pages;
 mod queue;
 mod reader;
 mod recovery;
@@ -31,6 +32,7 @@ use self::group::Op;
 use self::index::Index;
 use self::queue::Queue;
 use self::reader::{PartCache, ReadJob};
+use self::recovery::failed;
 use self::segment::SegmentFiles;
 use self::writer::Writer;
 use crate::store::{Capabilities, Done, LedgerStore, Purpose, ReadRange, Sealed, StoreError, StoreHealth, StoredEntry};
@@ -38,7 +40,7 @@ use crate::{Block, LedgerId};
 
 pub use self::counters::LogCounters;
 pub use self::errors::OpenError;
-pub use self::files::{FileLayer, LogFile, OsFiles};
+pub use self::files::{FileLayer, LogFile, OsFiles, PAGE};
 pub use self::options::LogOptions;
 pub use self::recovery::RecoveryReport;
 
@@ -72,7 +74,9 @@ impl SharedLog {
     /// # Errors
     /// If the directory was written by a newer release, is damaged, or cannot be used.
     pub fn open(dir: &Path, options: LogOptions) -> Result<SharedLog, OpenError> {
-        SharedLog::open_on(Arc::new(OsFiles), dir, options)
+        // Without syncs only the cache makes sense of a write.
+        let direct = options.direct_io && options.sync;
+        SharedLog::open_on(Arc::new(OsFiles { direct }), dir, options)
     }
 
     /// The same on other files than the operating system's.
@@ -222,7 +226,7 @@ impl Shared {
             counters: Counters::default(),
         });
         shared.check_space();
-        let writer = Writer::new(shared.clone(), found.active, found.end, found.next_ledger);
+        let writer = Writer::new(shared.clone(), found.active, found.end, found.next_ledger).map_err(failed("reading the end of the log in", dir))?;
         Ok((shared, writer, found.report))
     }
 
