@@ -37,7 +37,7 @@ fn main() {
     println!("CPU seconds: 'log' of the writer's thread, 'all' with the thread that fills the blocks.");
     println!("            what  in flight  bytes  KiB/sync  sync us  entries/s   MB/s  log s/M  all s/M  log s/GB  all s/GB");
     for (in_flight, per_block, size) in
-        [(10_000, 500, 128), (100_000, 2_000, 128), (64, 8, 8192), (1000, 50, 8192)]
+        [(1, 1, 128), (64, 8, 128), (1000, 50, 128), (10_000, 500, 128), (100_000, 2_000, 128), (64, 8, 8192), (1000, 50, 8192)]
     {
         let load = Load { in_flight, per_block, size };
         let group = through_the_log(&base.join("kept"), load, false);
@@ -50,7 +50,7 @@ fn main() {
 
 /// Keeps entries on their way as event loops would; returns how many bytes one sync covered.
 fn through_the_log(dir: &Path, load: Load, recycled: bool) -> u64 {
-    let options = LogOptions { reserve_bytes: 0, recycle: 4, segment_bytes: SEGMENT, group_bytes: std::env::var("GROUP").ok().and_then(|s|s.parse().ok()).unwrap_or(4<<20), ..LogOptions::default() };
+    let options = LogOptions { reserve_bytes: 0, recycle: 4, segment_bytes: SEGMENT, ..LogOptions::default() };
     let log = SharedLog::open(dir, options).expect("a log");
     let mut feed = Feed::new(&log, load);
     if recycled {

@@ -111,16 +111,10 @@ impl SharedLog {
     /// Bytes handed over and not yet durable.
     ///
     /// An append is never refused for want of room and never waits, since an event loop may be calling. The callers bound
-    /// the sum: each stops reading from its publishers when its share of the publish budget is spent.
+    /// the sum: they stop reading from publishers when what they handed over exceeds their budget for it.
     #[must_use]
     pub fn queued_bytes(&self) -> usize {
         self.shared.queue.bytes()
-    }
-
-    /// Whether more than [`LogOptions::queue_bytes`] wait: publishers should be held back.
-    #[must_use]
-    pub fn is_congested(&self) -> bool {
-        self.queued_bytes() > self.shared.options.queue_bytes
     }
 
     /// Takes no more work, finishes what was handed over, and ends the threads. Can be called again.
@@ -226,7 +220,8 @@ impl Shared {
             counters: Counters::default(),
         });
         shared.check_space();
-        let writer = Writer::new(shared.clone(), found.active, found.end, found.next_ledger).map_err(failed("reading the end of the log in", dir))?;
+        let writer = Writer::new(shared.clone(), found.active, found.end, found.next_ledger)
+            .map_err(failed("reading the end of the log in", dir))?;
         Ok((shared, writer, found.report))
     }
 

@@ -20,8 +20,6 @@ pub struct LogOptions {
     pub reserve_bytes: u64,
     /// Threads for reads that miss the cache.
     pub read_threads: usize,
-    /// Bytes waiting for the writer above which [`SharedLog::is_congested`](super::SharedLog::is_congested) says so.
-    pub queue_bytes: usize,
     /// Bytes that one sync covers at most, unless a single block is larger: what waits behind them is for the next.
     pub group_bytes: usize,
     /// The largest entry taken.
@@ -49,7 +47,6 @@ impl Default for LogOptions {
             compact_bytes_per_second: 32 << 20,
             reserve_bytes: 256 << 20,
             read_threads: 2,
-            queue_bytes: 64 << 20,
             group_bytes: 4 << 20,
             max_entry_bytes: 16 << 20,
             max_block_bytes: 32 << 20,

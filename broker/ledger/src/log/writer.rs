@@ -348,7 +348,7 @@ impl Writer {
             self.pages = None;
             return Ok(());
         }
-        let room = (self.shared.options.segment_bytes / 4).min(std::env::var("GATHERED").ok().and_then(|s|s.parse().ok()).unwrap_or(GATHERED)) as usize;
+        let room = (self.shared.options.segment_bytes / 4).min(GATHERED) as usize;
         self.pages.get_or_insert_with(|| Pages::new(room)).go_on(self.active.file(), self.end)
     }
 
