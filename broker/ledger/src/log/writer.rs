@@ -379,6 +379,7 @@ impl Writer {
     }
 
     fn write_group(&mut self) -> Result<(), StoreError> {
+        let began = Instant::now();
         if let Err(failed) = self.write_blocks() {
             if failed.changed_nothing() {
                 let reason = format!("writing: {}", failed.error);
@@ -387,7 +388,6 @@ impl Writer {
             }
             return Err(StoreError::Unknown(format!("writing: {}", failed.error)));
         }
-        let began = Instant::now();
         self.shared.files.sync(self.active.file()).map_err(|error| StoreError::Unknown(format!("syncing: {error}")))?;
         self.shared.counters.synced(began.elapsed(), self.group.bodies.len(), self.group.entries, self.group.bytes);
         Ok(())
@@ -428,8 +428,10 @@ impl Writer {
         for change in self.group.changes.drain(..) {
             match change {
                 Change::Entries { entries, body_at } => {
-                    for entry in &entries {
-                        index.add_entry(entry.at.ledger.0, entry.at.entry.0, extent(entry, body_at), generation);
+                    // Entries of a block follow each other in their ledger.
+                    for run in entries.chunk_by(|a, b| a.at.ledger == b.at.ledger) {
+                        let extents = run.iter().map(|entry| extent(entry, body_at));
+                        index.add_entries(run[0].at.ledger.0, run[0].at.entry.0, extents, generation);
                     }
                 }
                 Change::Moved { entries, body_at } => {
