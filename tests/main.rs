@@ -2,6 +2,7 @@
 
 mod admin;
 mod batch_acks;
+mod batch_churn;
 mod chunks;
 mod command_line;
 mod deduplication;

@@ -113,15 +113,10 @@ impl Topic {
             let kept = if subscription.durable { "durable" } else { "non-durable" };
             return Err((ServerError::NotAllowedError, format!("a {kept} subscription with the name '{}' exists", subscription.name)));
         }
-        match (&subscription.phase, attach.start) {
-            (Phase::Open, Some(start)) if !attach.durable && subscription.lane.consumers.is_empty() => {
-                subscription.waiters.push(Waiter::Consumer(attach));
-                subscription.expires_at = None;
-                self.start_at(turn, index, start);
-                Ok(())
-            }
-            (Phase::Open, _) => self.admit_consumer(turn, index, attach),
-            (Phase::Locating(_) | Phase::Creating, _) if !waits(&subscription.waiters, attach.key) => {
+        match &subscription.phase {
+            // A start that is asked for is the one of the first time: some clients repeat it when a seek made them come back.
+            Phase::Open => self.admit_consumer(turn, index, attach),
+            Phase::Locating(_) | Phase::Creating if !waits(&subscription.waiters, attach.key) => {
                 subscription.waiters.push(Waiter::Consumer(attach));
                 Ok(())
             }

@@ -202,6 +202,9 @@ impl Topic {
         let Some(seat) = self.seat(key, slot) else { return };
         if let Some(consumer) = self.subscriptions.get_mut(seat.subscription).and_then(|s| s.lane.consumer_mut(seat.consumer)) {
             consumer.flow(permits, turn.now);
+            if let Some(reply) = consumer.end_silence() {
+                turn.out.push(Effect::Reply { to: key.connection, reply });
+            }
             self.dispatch(turn, seat.subscription);
         }
     }

@@ -76,7 +76,9 @@ impl Play {
         let (start, floor) = match (durable, known, name) {
             (false, ..) => {
                 let at = self.some_position();
-                (StartAt::At(at), Some(at))
+                // One that is there was sent somewhere by a seek, which the start does not undo.
+                let sent_elsewhere = self.owner.topic.stats().subscriptions.iter().any(|subscription| subscription.name == name);
+                (StartAt::At(at), Some(at).filter(|_| !sent_elsewhere))
             }
             (_, false, "latest") => (StartAt::Latest, Some(self.end())),
             _ => (StartAt::Earliest, None),

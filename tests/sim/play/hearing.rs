@@ -178,8 +178,9 @@ impl Play {
         (consumer.slot, consumer.asking, consumer.permits, consumer.writable) = (Some(slot), false, 0, true);
         consumer.active = None;
         let (_, kind, durable) = SUBSCRIPTIONS.into_iter().find(|(known, ..)| *known == name).expect("known");
+        let begins = floor.is_some();
         let floor = floor.unwrap_or(Position::EARLIEST).max(first(&self.owner.topic));
-        if !durable {
+        if !durable && begins {
             // A reader that is late starts where the chain begins.
             self.mirrors.insert(name, Mirror::new(kind, false, split_of(name), floor));
         }

@@ -9,7 +9,7 @@ use super::failover::elect;
 use super::{Budget, Lane, Part, Step};
 use crate::consumer::{ConsumerIndex, Parcel};
 use crate::lent::Lent;
-use crate::{Effect, Reply, Turn};
+use crate::{Effect, Turn};
 
 /// Exclusive and Failover subscriptions.
 #[derive(Debug, Default)]
@@ -21,6 +21,8 @@ pub(crate) struct SingleActive {
     /// Who gets everything at present; nobody gets anything while a takeover waits.
     serving: Option<ConsumerIndex>,
     takeover_at: Option<u64>,
+    /// When a consumer that has said nothing yet is told nevertheless.
+    tell_at: Option<u64>,
     /// Whether the one that was served left others behind.
     left_behind: bool,
 }
@@ -67,11 +69,12 @@ impl SingleActive {
         }
         let active = self.active;
         tell(lane, turn, false, |consumer, told| told.is_none() && Some(consumer) != active);
+        self.tell_at = first_end_of_silence(lane);
     }
 
-    /// When the next consumer takes over.
+    /// When the next consumer takes over, or is told.
     pub(super) fn deadline(&self) -> Option<u64> {
-        self.takeover_at
+        self.takeover_at.into_iter().chain(self.tell_at).min()
     }
 
     /// Lets the next consumer take over if it is time; returns whether it did.
@@ -79,6 +82,10 @@ impl SingleActive {
         let due = self.takeover_at.is_some_and(|at| at <= turn.now.monotonic_ms);
         if due {
             self.take_over(lane, lent, turn);
+        }
+        if self.tell_at.is_some_and(|at| at <= turn.now.monotonic_ms) {
+            end_silences(lane, turn);
+            self.tell_at = first_end_of_silence(lane);
         }
         due
     }
@@ -156,10 +163,26 @@ impl SingleActive {
 /// Tells those consumers that `whom` picks whether they are the active one; `whom` sees what each was told last.
 fn tell(lane: &mut Lane, turn: &mut Turn<'_>, active: bool, whom: impl Fn(ConsumerIndex, Option<bool>) -> bool) {
     for (index, consumer) in &mut lane.consumers {
-        if whom(u32::try_from(index).unwrap_or(u32::MAX), consumer.told_active) {
-            consumer.told_active = Some(active);
-            let reply = Reply::ActiveChange { consumer: consumer.key, active };
+        if whom(u32::try_from(index).unwrap_or(u32::MAX), consumer.told_active())
+            && let Some(reply) = consumer.tell_active(active)
+        {
             turn.out.push(Effect::Reply { to: consumer.key.connection, reply });
         }
     }
+}
+
+/// Tells those who have been silent for long enough what they were to be told.
+fn end_silences(lane: &mut Lane, turn: &mut Turn<'_>) {
+    let now = turn.now.monotonic_ms;
+    for (_, consumer) in &mut lane.consumers {
+        if consumer.silent_until.is_some_and(|at| at <= now)
+            && let Some(reply) = consumer.end_silence()
+        {
+            turn.out.push(Effect::Reply { to: consumer.key.connection, reply });
+        }
+    }
+}
+
+fn first_end_of_silence(lane: &Lane) -> Option<u64> {
+    lane.consumers.iter().filter_map(|(_, consumer)| consumer.silent_until).min()
 }
