@@ -29,6 +29,7 @@ fn settings() -> ServerSettings {
         max_connections_per_ip: 0,
         max_pending_publishes: 1000,
         publish_buffer_bytes: 1 << 20,
+        log_queue_bytes: 1 << 20,
         cache_bytes: 1 << 20,
         out_buffer_bytes: 1 << 20,
         out_buffers_bytes: 16 << 20,

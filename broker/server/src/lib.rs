@@ -19,6 +19,7 @@ mod inspect;
 mod letter;
 mod listener;
 mod loader;
+mod log_room;
 mod lookup;
 mod mailbox;
 mod metrics;

@@ -20,6 +20,7 @@ use crate::crowding::Crowding;
 use crate::handle::{Endpoints, Handle};
 use crate::letter::Letter;
 use crate::listener::{self, Speaks};
+use crate::log_room::LogRoom;
 use crate::mailbox::Mailbox;
 use crate::metrics::SharedCounters;
 use crate::settings::{Listen, ServerSettings};
@@ -100,6 +101,7 @@ impl Bound {
             admission: Admission::new(&self.settings),
             counters: SharedCounters::default(),
             store,
+            log_room: LogRoom::new(self.settings.log_queue_bytes, workers),
             metadata,
             control: Control::start(self.settings.control_threads, self.settings.max_topic_loads)?,
             http: OnceLock::new(),

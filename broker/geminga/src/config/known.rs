@@ -23,7 +23,6 @@ pub enum Verdict {
 const NOT_YET: &[&str] = &[
     "brokerServicePortTls",
     "webServicePortTls",
-    "logMaxBlockBytes",
     "managedLedgerInactiveLedgerRolloverTimeSeconds",
     "managedLedgerMaxUnackedRangesToPersistInMetadataStore",
     "managedLedgerPersistIndividualAckAsLongArray",

@@ -5,7 +5,9 @@ use std::future::Future;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -34,6 +36,7 @@ pub(crate) fn settings() -> ServerSettings {
         max_connections_per_ip: 0,
         max_pending_publishes: 1000,
         publish_buffer_bytes: 16 << 20,
+        log_queue_bytes: 16 << 20,
         cache_bytes: 1 << 20,
         out_buffer_bytes: 1 << 20,
         out_buffers_bytes: 64 << 20,
@@ -105,6 +108,20 @@ impl Broker {
         let bootstrap = Bootstrap { cluster: "standalone", reached_at: Cluster::default(), bundles: 4, system_bundles: 4 };
         metadata::bootstrap(&*metadata, &bootstrap).unwrap();
         Broker::on(Arc::new(ledger::MemoryStore::new()), metadata, change)
+    }
+
+    /// A broker whose store does nothing but while [`step_while`](Self::step_while) says so.
+    pub(crate) fn stepped(change: impl FnOnce(&mut ServerSettings)) -> Broker {
+        let metadata = Arc::new(metadata::MemoryStore::new());
+        let bootstrap = Bootstrap { cluster: "standalone", reached_at: Cluster::default(), bundles: 4, system_bundles: 4 };
+        metadata::bootstrap(&*metadata, &bootstrap).unwrap();
+        let store = Arc::new(ledger::MemoryStore::stepped());
+        step_while(&store, || Broker::on(store.clone(), metadata, change))
+    }
+
+    /// Lets the store work until `done` returns.
+    pub(crate) fn step_while<T>(&self, done: impl FnOnce() -> T) -> T {
+        step_while(&self.store, done)
     }
 
     /// A broker on stores that another one has used.
@@ -179,6 +196,22 @@ pub(crate) fn wait_for<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// Looks again and again until it is so.
+fn step_while<T>(store: &ledger::MemoryStore, done: impl FnOnce() -> T) -> T {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Acquire) {
+                if !store.step() {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let result = catch_unwind(AssertUnwindSafe(done));
+        stop.store(true, Ordering::Release);
+        result.unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {
