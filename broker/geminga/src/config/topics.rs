@@ -74,10 +74,11 @@ settings! {
         /// How long the next consumer of a Failover subscription waits before it takes over, so that acks on their way still count.
         failover_delay: Duration = "activeConsumerFailoverDelayTimeMillis", milliseconds(0, 3_600_000), default Duration::from_secs(1);
         /// Entries that may wait per consumer of a Key_Shared subscription, because their keys' owners take no more, while entries for
-        /// others are looked for behind them. At the limit nobody gets new entries. 0 is no limit.
-        max_look_ahead_per_consumer: u32 = "keySharedLookAheadMsgInReplayThresholdPerConsumer", Number(0, u32::MAX), default 2_000;
-        /// The same for all consumers of a subscription together; the lower of the two counts. 0 is no limit.
-        max_look_ahead_per_subscription: u32 = "keySharedLookAheadMsgInReplayThresholdPerSubscription", Number(0, u32::MAX), default 20_000;
+        /// others are looked for behind them. At the limit nobody gets new entries. 0 is no limit: then that of the subscription counts.
+        max_look_ahead_per_consumer: u32 = "keySharedLookAheadMsgInReplayThresholdPerConsumer", Number(0, u32::MAX), default 0, pulsar "2000";
+        /// The same for all consumers of a subscription together; the lower of the two counts. Each waiting entry takes about 100 bytes. The
+        /// lower it is, the sooner a consumer that has stopped reading holds back those whose keys are free. 0 is no limit.
+        max_look_ahead_per_subscription: u32 = "keySharedLookAheadMsgInReplayThresholdPerSubscription", Number(0, u32::MAX), default 200_000, pulsar "20000";
         /// Whether each consumer of a Key_Shared subscription gets the hashes before points on a ring that follow from its name, so that one
         /// that comes back gets the same keys. Otherwise the hashes are split evenly. A subscription keeps to one way while it has consumers.
         key_shared_ring: bool = "subscriptionKeySharedUseConsistentHashing", Flag, default false, pulsar "true";
