@@ -17,9 +17,11 @@ use tokio::sync::watch;
 use crate::admission::Admission;
 use crate::auth::Auth;
 use crate::control::Control;
+use crate::crowding::Crowding;
 use crate::handle::{Endpoints, Handle};
 use crate::letter::Letter;
 use crate::listener::{self, Listening, Speaks};
+use crate::log_room::LogRoom;
 use crate::mailbox::Mailbox;
 use crate::metrics::SharedCounters;
 use crate::settings::{Listen, ServerSettings};
@@ -114,9 +116,11 @@ impl Bound {
             auth: self.auth,
             mailboxes: (0..workers).map(|_| Mailbox::new()).collect(),
             loads: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
+            crowding: Crowding::new(self.settings.unacked, workers),
             admission: Admission::new(&self.settings),
             counters: SharedCounters::default(),
             store,
+            log_room: LogRoom::new(self.settings.log_queue_bytes, workers),
             metadata,
             control: Control::start(self.settings.control_threads, self.settings.max_topic_loads)?,
             http: OnceLock::new(),

@@ -21,7 +21,6 @@ pub enum Verdict {
 
 /// Settings with a place of their own that nothing acts on yet.
 const NOT_YET: &[&str] = &[
-    "logMaxBlockBytes",
     "managedLedgerInactiveLedgerRolloverTimeSeconds",
     "managedLedgerMaxUnackedRangesToPersistInMetadataStore",
     "managedLedgerPersistIndividualAckAsLongArray",
@@ -29,7 +28,6 @@ const NOT_YET: &[&str] = &[
     "managedLedgerDeleteMaxConcurrentRequests",
     "managedLedgerMaxReadsInFlightSizeInMB",
     "autoSkipNonRecoverableData",
-    "dispatcherMinReadBatchSize",
     "statsUpdateFrequencyInSecs",
     "statsUpdateInitialDelayInSecs",
 ];
