@@ -50,8 +50,7 @@ pub const KEPT_FAMILIES: &[&str] = &[
 ];
 
 /// Keys that promise protection which this version does not have: it refuses to start rather than run open.
-pub const REFUSED_WHEN_TRUE: &[&str] =
-    &["authenticationEnabled", "authorizationEnabled", "tlsEnabledWithKeyStore", "encryptionRequireOnProducer"];
+pub const REFUSED_WHEN_TRUE: &[&str] = &["tlsEnabledWithKeyStore", "encryptionRequireOnProducer"];
 
 const fn not_yet(key: &'static str, form: &'static dyn Check, default: &'static str) -> Later {
     Later { key, form, default, plan: Plan::NotYet }

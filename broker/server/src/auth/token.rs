@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn a_public_key_is_no_shared_secret() {
         // The classic confusion: a token signed by HMAC with the public key's bytes.
-        let (private, public) = super::super::new_key_pair().expect("a key");
+        let (private, public) = new_key_pair().expect("a key");
         let mut keys = TokenKeys::default();
         keys.add_public(&public, Algorithm::ES256).expect("a public key");
         assert_eq!(keys.candidates(None, Algorithm::HS256).count(), 0);
@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn a_set_of_keys_verifies_by_the_name_that_the_token_gives() {
-        let (first, second) = (super::super::new_key_pair().expect("a key"), super::super::new_key_pair().expect("a key"));
+        let (first, second) = (new_key_pair().expect("a key"), new_key_pair().expect("a key"));
         // The point ends the public key: 0x04, then both coordinates.
         let key = |id: &str, public: &[u8]| {
             let point = &public[public.len() - 64..];
