@@ -47,10 +47,7 @@ impl Worker {
     /// A client wants a topic, if it may.
     pub(crate) fn open_if_allowed(&mut self, key: ConnectionKey, name: TopicName, wanted: Wanted, opener: Opener) {
         let owner = self.shared.owner(&name);
-        let who = match self.asks_whether(key) {
-            Some(who) => who,
-            None => return self.send(owner, Letter::Open { name, opener }),
-        };
+        let Some(who) = self.asks_whether(key) else { return self.send(owner, Letter::Open { name, opener }) };
         let shared = self.shared.clone();
         self.shared.control.run(move || match shared.allows(&who, &wanted) {
             Ok(true) => shared.post(owner, Letter::Open { name, opener }),

@@ -11,7 +11,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::letter::Letter;
 use crate::placement::connection_worker;
 use crate::shared::Shared;
-use crate::tls::Keys;
+use crate::tls::{Keys, Tls};
 
 /// What is spoken on a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ pub(crate) async fn accept(listening: Listening, shared: Arc<Shared>) -> io::Res
     loop {
         match listener.accept().await.and_then(|(stream, peer)| Ok((stream.into_std()?, peer))) {
             Ok((stream, peer)) => {
-                let keys = shared.tls.as_ref().filter(|_| over_tls).map(|tls| tls.current());
+                let keys = shared.tls.as_ref().filter(|_| over_tls).map(Tls::current);
                 hand_over(Accepted { stream, peer, speaks, keys }, &shared, &mut loads);
             }
             Err(error) if transient(&error) => {}

@@ -102,9 +102,9 @@ fn apr1(password: &[u8], salt: &str) -> String {
     for round in 0..1000 {
         let mut next = Md5::new();
         if round % 2 == 1 {
-            next.update(password)
+            next.update(password);
         } else {
-            next.update(sum)
+            next.update(sum);
         }
         if round % 3 != 0 {
             next.update(salt);
@@ -113,9 +113,9 @@ fn apr1(password: &[u8], salt: &str) -> String {
             next.update(password);
         }
         if round % 2 == 1 {
-            next.update(sum)
+            next.update(sum);
         } else {
-            next.update(password)
+            next.update(password);
         }
         sum = next.finalize();
     }
