@@ -3,16 +3,20 @@
 use std::{
     fs,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
-use client::{Client, ConsumerOptions, Error, Message, Options, TlsOptions, raw::RawConnection};
+use client::{Client, ConsumerOptions, Credentials, Error, Message, Options, ProducerOptions, ServerError, TlsOptions, raw::RawConnection};
 use geminga_tests::harness::{Broker, Setup, eventually, host_and_port, run, soon};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject};
+use rustls::{ClientConfig, RootCertStore};
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
     net::TcpStream,
 };
+use tokio_rustls::TlsConnector;
 
 use crate::talk::{consume, next, produce};
 
@@ -203,6 +207,66 @@ async fn new_connections_get_a_new_certificate_and_a_bad_one_changes_nothing() {
     assert!(!is_welcome(&broker, before).await);
     // What was connected stays so.
     soon("a receipt", producer.send(Message::new("still here"))).await.expect("stored");
+}
+
+/// The answer to a GET over https, showing a certificate of that name if one is given.
+async fn get(files: &Files, broker: &Broker, name: Option<&str>, path: &str) -> String {
+    let mut roots = RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_file(files.at("tls/ca.pem")).expect("a certificate")).expect("an authority");
+    let builder = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().expect("versions").with_root_certificates(roots);
+    let config = match name {
+        None => builder.with_no_client_auth(),
+        Some(name) => {
+            let own = CertificateDer::from_pem_file(files.at(&format!("tls/client-{name}.pem"))).expect("a certificate");
+            let key = PrivateKeyDer::from_pem_file(files.at(&format!("tls/client-{name}-key.pem"))).expect("a key");
+            builder.with_client_auth_cert(vec![own], key).expect("a pair")
+        }
+    };
+    let https = broker.endpoints().json["https"].as_str().expect("a URL").to_owned();
+    let stream = TcpStream::connect(host_and_port(&https)).await.expect("connected");
+    let host = ServerName::try_from("localhost").expect("a name");
+    let mut stream = soon("a handshake", TlsConnector::from(Arc::new(config)).connect(host, stream)).await.expect("shaken");
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("sent");
+    let mut answer = Vec::new();
+    // Whether the end is announced is none of this test's business.
+    let _ = soon("an answer", stream.read_to_end(&mut answer)).await;
+    String::from_utf8(answer).expect("text")
+}
+
+#[tokio::test]
+async fn http_over_tls_tells_the_url_over_tls() {
+    let files = Files::new();
+    let broker = files.setup().start();
+    let answer = get(&files, &broker, None, "/lookup/v2/topic/persistent/public/default/t").await;
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    assert!(answer.contains(&format!("\"brokerUrlTls\":\"{}\"", url(&broker))), "{answer}");
+    let client = connect(&broker, files.trusting()).await.expect("connected");
+    let address = soon("a lookup", client.lookup("t")).await.expect("found");
+    assert_eq!(format!("pulsar+ssl://{address}"), url(&broker));
+}
+
+#[tokio::test]
+async fn a_certificate_is_a_role_over_both_protocols() {
+    let files = Files::new();
+    let setup = files.setup().set("authenticationEnabled", true).set("authenticationProviders", "AuthenticationProviderTls");
+    let setup = setup.set("authorizationEnabled", true).set("superUserRoles", "admin").set("tlsAllowInsecureConnection", true);
+    let broker = setup.start();
+    files.others();
+    for (name, status) in [(Some("admin"), 200), (Some("orders"), 403), (None, 401)] {
+        let answer = get(&files, &broker, name, "/admin/v2/tenants").await;
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{name:?}: {answer}");
+    }
+    let with = |tls| Options { tls, credentials: Some(Credentials::Tls), ..Options::without_reconnect() };
+    let admin = soon("connecting", Client::connect(&url(&broker), with(files.showing("admin")))).await.expect("believed");
+    assert!(soon("a producer", admin.producer("t", ProducerOptions::default())).await.is_ok());
+    let orders = soon("connecting", Client::connect(&url(&broker), with(files.showing("orders")))).await.expect("believed");
+    let error = soon("a producer", orders.producer("t", ProducerOptions::default())).await.expect_err("no grant");
+    assert_eq!(error.code(), Some(ServerError::AuthorizationError), "{error}");
+    // Anybody may connect here, but a name that nobody trusted vouches for is nobody's.
+    let stranger = soon("connecting", Client::connect(&url(&broker), with(files.showing_of("others", "admin")))).await;
+    assert_eq!(stranger.expect_err("not believed").code(), Some(ServerError::AuthenticationError));
 }
 
 #[tokio::test]
