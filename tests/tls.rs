@@ -301,6 +301,16 @@ async fn strangers_on_the_port_cost_their_connection_and_a_line_in_the_log() {
 }
 
 #[tokio::test]
+async fn who_speaks_tls_on_the_other_port_is_told_of_in_the_log() {
+    let files = Files::new();
+    let broker = files.setup().start();
+    let wrong = broker.url().replace("pulsar://", "pulsar+ssl://");
+    let options = Options { tls: files.trusting(), ..Options::without_reconnect() };
+    assert!(soon("an answer", Client::connect(&wrong, options)).await.is_err());
+    log_tells(&broker, "this port does not speak TLS").await;
+}
+
+#[tokio::test]
 async fn a_storm_of_handshakes_leaves_everybody_connected() {
     let files = Files::new();
     let broker = files.setup().start();

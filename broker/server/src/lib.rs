@@ -2,7 +2,7 @@
 //!
 //! A worker owns its connections and topics by value and reaches them by `&mut`; workers exchange batches of letters.
 //! Reading order: `start`, then `worker` (the turn), `connection`, `session` (what a client says), `hosting`
-//! (what happens to topics), `answers` (what goes back).
+//! (what happens to topics), `answers` (what goes back). Beside the road: `tls` (how connections are encrypted) and `auth` (who may do what).
 
 mod admission;
 mod answers;

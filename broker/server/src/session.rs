@@ -20,6 +20,10 @@ use crate::worker::Worker;
 /// Told to whoever names a transaction; clients look for the words.
 pub(crate) const NO_TRANSACTIONS: &str = "Transactions are not enabled";
 
+/// How a client begins that speaks TLS.
+const TLS_HELLO: &[u8] = &[0x16, 0x03];
+const NO_TLS_HERE: &str = "this port does not speak TLS: use pulsar:// here, or pulsar+ssl:// with the port of brokerServicePortTls";
+
 /// Why a connection cannot go on. The peer is told, then it is closed.
 pub(crate) struct Offence(String);
 
@@ -68,6 +72,7 @@ impl Worker {
             let outcome = match connection.decoder.decode(buffer) {
                 Ok(Some(frame)) => self.obey(key, frame),
                 Ok(None) => return connection.decoder.missing(buffer).unwrap_or(0),
+                Err(_) if buffer.starts_with(TLS_HELLO) => Err(NO_TLS_HERE.into()),
                 Err(error) => Err(Offence(error.to_string())),
             };
             if let Err(Offence(reason)) = outcome {
