@@ -1,5 +1,6 @@
 //! What tokens are verified with: a shared secret, a public key, or a set of keys, from a file or from the setting itself.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -175,6 +176,13 @@ struct JsonKey {
     x: Option<String>,
     y: Option<String>,
     k: Option<String>,
+}
+
+/// What tells one reading from another without keeping the secret.
+pub(super) fn fingerprint(read: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    read.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Looks at keys and passwords again and again, on a control thread.

@@ -8,37 +8,40 @@ use base64::prelude::BASE64_STANDARD;
 use md5::{Digest, Md5};
 use ring::digest;
 
-use super::keys::Secret;
+use super::keys::{Secret, fingerprint};
 
 /// Passwords by user; a changed file is taken, a bad one is told of.
 #[derive(Debug)]
 pub(super) struct Passwords {
     source: Secret,
     hashes: RwLock<Arc<HashMap<String, Secret>>>,
-    seen: Mutex<Result<Vec<u8>, String>>,
+    /// What was last read, so that a bad file is told of once.
+    seen: Mutex<u64>,
 }
 
 impl Passwords {
     pub(super) fn load(source: Secret) -> Result<Passwords, String> {
         let bytes = source.read().map_err(|reason| format!("basicAuthConf: {reason}"))?;
         let hashes = RwLock::new(Arc::new(parse(&bytes)?));
-        Ok(Passwords { source, hashes, seen: Mutex::new(Ok(bytes)) })
+        let seen = Mutex::new(fingerprint(&Ok::<_, String>(bytes)));
+        Ok(Passwords { source, hashes, seen })
     }
 
     pub(super) fn refresh(&self) {
         let read = self.source.read();
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        if *seen == read {
+        let now = fingerprint(&read);
+        if *seen == now {
             return;
         }
-        match read.clone().and_then(|bytes| parse(&bytes)) {
+        match read.and_then(|bytes| parse(&bytes)) {
             Ok(hashes) => {
                 *self.hashes.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(hashes);
                 tracing::info!("passwords changed: users are checked against the new ones");
             }
             Err(reason) => tracing::warn!(reason, "passwords changed and cannot be used: those read before stay in force"),
         }
-        *seen = read;
+        *seen = now;
     }
 
     /// The user of `user:password`.
@@ -46,9 +49,9 @@ impl Passwords {
         let hashes = self.hashes.read().unwrap_or_else(PoisonError::into_inner).clone();
         let shown = std::str::from_utf8(shown).map_err(|_| "user and password are not text")?;
         let (user, password) = shown.split_once(':').ok_or("user and password are written user:password")?;
-        // One who is not there is checked as well, so that time does not tell.
-        let nobody = Secret::new("$apr1$nobody00$");
-        let right = fits(password, hashes.get(user).unwrap_or(&nobody).text());
+        // One who is not there is checked as well, against another's, so that time does not tell.
+        let hash = hashes.get(user).or_else(|| hashes.values().next());
+        let right = hash.is_some_and(|hash| fits(password, hash.text()));
         if right && hashes.contains_key(user) { Ok(user.to_owned()) } else { Err("unknown user or wrong password".to_owned()) }
     }
 }

@@ -9,7 +9,7 @@ use ring::signature::{self as sig, RsaParameters, RsaPublicKeyComponents, Unpars
 use ring::{hmac, rand};
 use serde_json::{Map, Value, json};
 
-use super::keys::{Material, TokenKeys};
+use super::keys::{Material, TokenKeys, fingerprint};
 use super::settings::TokenSettings;
 
 /// Algorithms of signatures, by the names that tokens use.
@@ -100,7 +100,8 @@ impl Algorithm {
 pub(super) struct Tokens {
     settings: TokenSettings,
     keys: RwLock<Arc<TokenKeys>>,
-    seen: Mutex<Result<Vec<u8>, String>>,
+    /// What was last read, so that a bad key is told of once.
+    seen: Mutex<u64>,
 }
 
 /// What a good token says.
@@ -114,13 +115,14 @@ impl Tokens {
     pub(super) fn load(settings: TokenSettings) -> Result<Tokens, String> {
         let bytes = read(&settings)?;
         let keys = parse(&settings, &bytes)?;
-        Ok(Tokens { settings, keys: RwLock::new(Arc::new(keys)), seen: Mutex::new(Ok(bytes.concat())) })
+        let seen = Mutex::new(fingerprint(&Ok::<_, String>(bytes)));
+        Ok(Tokens { settings, keys: RwLock::new(Arc::new(keys)), seen })
     }
 
     pub(super) fn refresh(&self) {
         let read = read(&self.settings);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let now = read.as_ref().map(|parts| parts.concat()).map_err(Clone::clone);
+        let now = fingerprint(&read);
         if *seen == now {
             return;
         }
