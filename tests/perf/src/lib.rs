@@ -1,0 +1,6 @@
+//! The performance framework: the same scenarios against any broker that speaks the Pulsar protocol, checked for order and loss,
+//! and a report that says under which conditions its figures were measured.
+//!
+//! Read [`result`] first: it is what a run leaves behind and all that a report is made from.
+
+pub mod result;
