@@ -3,4 +3,9 @@
 //!
 //! Read [`result`] first: it is what a run leaves behind and all that a report is made from.
 
+pub mod devices;
+pub mod pace;
+pub mod reading;
 pub mod result;
+pub mod scenario;
+pub mod tracker;
