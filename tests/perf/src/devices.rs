@@ -75,19 +75,30 @@ impl Devices {
         self.states[topic + self.dealt.topics * (slot / self.dealt.threads)] &= !1;
     }
 
-    /// Puts the next number of each of these devices where all devices are counted.
-    pub fn tell(&self, next: &mut [u32]) {
-        for topic in 0..self.dealt.topics {
-            for nth in 0..self.count_of(topic) {
-                let device = topic + self.dealt.topics * (self.thread + self.dealt.threads * nth);
-                next[device] = self.states[topic + self.dealt.topics * nth] >> 1;
+    /// The numbers that come next, for [`Dealt::gather`].
+    #[must_use]
+    pub fn numbers(&self) -> Vec<u32> {
+        self.states.iter().map(|state| state >> 1).collect()
+    }
+
+    fn count_of(&self, topic: usize) -> usize {
+        self.dealt.count_of(topic, self.thread)
+    }
+}
+
+impl Dealt {
+    /// Puts what a thread told of its devices where all devices are counted.
+    pub fn gather(&self, thread: usize, numbers: &[u32], all: &mut [u32]) {
+        for topic in 0..self.topics {
+            for nth in 0..self.count_of(topic, thread) {
+                all[topic + self.topics * (thread + self.threads * nth)] = numbers[topic + self.topics * nth];
             }
         }
     }
 
-    fn count_of(&self, topic: usize) -> usize {
-        let on_topic = (self.dealt.devices - topic.min(self.dealt.devices)).div_ceil(self.dealt.topics);
-        (on_topic - self.thread.min(on_topic)).div_ceil(self.dealt.threads)
+    fn count_of(&self, topic: usize, thread: usize) -> usize {
+        let on_topic = (self.devices - topic.min(self.devices)).div_ceil(self.topics);
+        (on_topic - thread.min(on_topic)).div_ceil(self.threads)
     }
 }
 
@@ -118,7 +129,7 @@ mod tests {
                 }
             }
             let mut next = vec![0; 103];
-            devices.tell(&mut next);
+            dealt.gather(thread, &devices.numbers(), &mut next);
             assert!(next.iter().enumerate().all(|(device, next)| *next == 2 * u32::from(device / 4 % 3 == thread)));
         }
         assert_eq!(seen.len(), 103);

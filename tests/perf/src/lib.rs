@@ -4,8 +4,11 @@
 //! Read [`result`] first: it is what a run leaves behind and all that a report is made from.
 
 pub mod devices;
+pub mod gateways;
 pub mod pace;
+pub mod pods;
 pub mod reading;
+pub mod recorder;
 pub mod result;
 pub mod scenario;
 pub mod tracker;

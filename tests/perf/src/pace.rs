@@ -50,7 +50,7 @@ impl Alarm {
     /// The kernel has no more timers for this process.
     pub fn new() -> io::Result<Self> {
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
-        Ok(Self(AsyncFd::with_interest(timer, Interest::READABLE)?))
+        Ok(Self(AsyncFd::register_with_interest(timer, Interest::READABLE)?))
     }
 
     /// Sets it to go off once, after so many microseconds; it replaces what was set before.

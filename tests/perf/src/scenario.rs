@@ -10,8 +10,8 @@ mod layers;
 use serde::Serialize;
 use serde_json::Value;
 
-pub use self::layers::{Override, resolve};
 use self::fields::Fields;
+pub use self::layers::{Override, resolve};
 
 /// A whole scenario. Serialized, it is a scenario file again in which nothing is left to a default.
 #[derive(Clone, Debug, PartialEq, Serialize)]

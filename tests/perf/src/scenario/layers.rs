@@ -72,7 +72,10 @@ fn load(name: &str, on_the_way: &mut Vec<String>) -> anyhow::Result<Value> {
     } else {
         match catalog::text(name) {
             Some(text) => text.to_owned(),
-            None => bail!("there is no scenario {name}; `geminga perf list` shows all, and a file is given with its path{}", catalog::nearest(name)),
+            None => bail!(
+                "there is no scenario {name}; `geminga perf list` shows all, and a file is given with its path{}",
+                catalog::nearest(name)
+            ),
         }
     };
     let mut value = yaml(&text).with_context(|| format!("in the scenario {name}"))?;
