@@ -1,14 +1,21 @@
 //! The performance framework: the same scenarios against any broker that speaks the Pulsar protocol, checked for order and loss,
 //! and a report that says under which conditions its figures were measured.
 //!
-//! Read [`result`] first: it is what a run leaves behind and all that a report is made from.
+//! Read [`result`] first: it is what a run leaves behind and all that a report is made from. [`machine`] and [`sample`] watch the
+//! host and its processes while a run is measured.
 
+pub mod admin;
+pub mod cli;
+pub mod course;
 pub mod devices;
 pub mod gateways;
+pub mod machine;
 pub mod pace;
 pub mod pods;
 pub mod reading;
 pub mod recorder;
 pub mod result;
+pub mod run;
+pub mod sample;
 pub mod scenario;
 pub mod tracker;

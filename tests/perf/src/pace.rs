@@ -48,9 +48,13 @@ impl Alarm {
     ///
     /// # Errors
     /// The kernel has no more timers for this process.
+    #[allow(
+        deprecated,
+        reason = "it is unsound for handles that do not own what they refer to; this one does, and its successor is unsafe"
+    )]
     pub fn new() -> io::Result<Self> {
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
-        Ok(Self(AsyncFd::register_with_interest(timer, Interest::READABLE)?))
+        Ok(Self(AsyncFd::with_interest(timer, Interest::READABLE)?))
     }
 
     /// Sets it to go off once, after so many microseconds; it replaces what was set before.

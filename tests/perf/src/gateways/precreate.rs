@@ -55,7 +55,9 @@ mod tests {
 
     /// Creations that complete when the test says so.
     #[derive(Clone, Default)]
-    struct Held(Arc<Mutex<BTreeMap<usize, oneshot::Sender<Result<(), String>>>>>);
+    struct Held(Arc<Mutex<BTreeMap<usize, Completion>>>);
+
+    type Completion = oneshot::Sender<Result<(), String>>;
 
     impl Held {
         fn start(&self, number: usize) -> impl Future<Output = Result<(), String>> + Send + 'static {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::{Scenario, catalog};
 
 /// Begins the names of variables that change a scenario; dots of the path are written as two underscores.
-pub const VARIABLE: &str = "GEMINGA_PERF_SET_";
+pub(super) const VARIABLE: &str = "GEMINGA_PERF_SET_";
 
 /// One value that is changed: a path and what shall stand there; null takes away what a file said.
 #[derive(Clone, Debug, PartialEq)]
