@@ -47,12 +47,21 @@ impl Admin {
         Ok(())
     }
 
-    /// Deletes a namespace with everything in it.
+    /// Deletes a namespace with everything in it. Where brokers do not allow that at once, topics are deleted one by one.
     ///
     /// # Errors
     /// The broker refused, or could not be reached.
     pub async fn delete_namespace(&self, namespace: &str) -> anyhow::Result<()> {
-        self.request(Method::DELETE, &format!("/admin/v2/namespaces/{namespace}?force=true"), "").await.map(|_| ())
+        let path = format!("/admin/v2/namespaces/{namespace}");
+        if self.request(Method::DELETE, &format!("{path}?force=true"), "").await.is_ok() {
+            return Ok(());
+        }
+        let topics: Vec<String> = serde_json::from_slice(&self.get(&format!("/admin/v2/persistent/{namespace}")).await?)?;
+        for topic in topics {
+            let topic = topic.replacen("://", "/", 1);
+            self.request(Method::DELETE, &format!("/admin/v2/{topic}?force=true"), "").await?;
+        }
+        self.request(Method::DELETE, &path, "").await.map(|_| ())
     }
 
     /// What the broker answers to a GET.

@@ -184,16 +184,17 @@ impl Worker {
         }
     }
 
-    /// Fills every gateway's window, turn by turn.
+    /// Fills every gateway's window.
     async fn fill(&mut self) {
         let gateways = self.gateways.len();
-        for nth in 0..self.window {
+        for gateway in 0..gateways {
             let now = self.plan.clock.now();
-            self.send(nth % gateways, now).await;
-            if nth % 64 == 63 {
-                // Connections write what they have.
-                tokio::task::yield_now().await;
+            for _ in 0..self.window / gateways + usize::from(gateway < self.window % gateways) {
+                self.send(gateway, now).await;
             }
+            // The connection writes what it has, and receipts are not left lying.
+            tokio::task::yield_now().await;
+            self.settle_waiting().await;
         }
         self.end_if_done();
     }
@@ -253,6 +254,14 @@ impl Worker {
         match sent {
             Ok(()) => self.in_flight += 1,
             Err(error) => self.fail(count, &error),
+        }
+    }
+
+    /// Settles the receipts that are there.
+    async fn settle_waiting(&mut self) {
+        let mut receipts = Vec::new();
+        if self.receipts.take(&mut receipts) {
+            self.settle(&mut receipts).await;
         }
     }
 
