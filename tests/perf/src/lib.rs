@@ -2,8 +2,11 @@
 //! and a report that says under which conditions its figures were measured.
 //!
 //! Read [`result`] first: it is what a run leaves behind and all that a report is made from. [`machine`] and [`sample`] watch the
-//! host and its processes while a run is measured.
+//! host and its processes while a run is measured; [`report`] shows what
+//! came of it, and [`compare`] lays sets of runs side by side.
 
+pub mod compare;
 pub mod machine;
+pub mod report;
 pub mod result;
 pub mod sample;
