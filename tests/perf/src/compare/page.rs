@@ -76,7 +76,7 @@ pub(super) fn charts(of: &Comparison) -> anyhow::Result<Vec<Pair>> {
         let all: Vec<&RunResult> = runs(of);
         if all.iter().any(|run| courses(run).iter().any(|course| !course.is_empty())) {
             let frame = over_time(&all, courses, spell, HALF);
-            charts.push(Pair { id, title, note, drawn: side_by_side(of, &frame, |run| courses(run), labels)? });
+            charts.push(Pair { id, title, note, drawn: side_by_side(of, &frame, courses, labels)? });
         }
     }
     Ok(charts)

@@ -81,7 +81,7 @@ pub(crate) struct Frame {
     pub(crate) size: (u32, u32),
 }
 
-pub(crate) const WIDE: (u32, u32) = (760, 300);
+pub(crate) const WIDE: (u32, u32) = (540, 290);
 
 const TEXT_SIZE: u32 = 12;
 const LEGEND_HEIGHT: i32 = 22;
