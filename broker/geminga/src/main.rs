@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         },
         Command::Produce(args) => produce::run(&args),
         Command::Consume(args) => consume::run(&args),
+        Command::Perf(args) => perf::cli::main(&args),
     }
 }
 

@@ -79,7 +79,7 @@ fn another_connection_layout_is_warned_of() {
     let one_at_a_time = |rate, seed| Made { precreate: 1, ..plain(rate, seed) };
     let comparison = compared(runs(&[1e5, 1e5], 0, plain), runs(&[1e5, 1e5], 1, one_at_a_time));
     let warning = comparison.warnings.iter().find(|warning| warning.contains("precreateConcurrency")).unwrap();
-    assert!(warning.contains("32 in old, 1 in new") && warning.contains("spread over a broker's I/O threads"), "{warning}");
+    assert!(warning.contains("32 in A, 1 in B") && warning.contains("spread over a broker's I/O threads"), "{warning}");
     assert!(comparison.text().starts_with("warning: "));
 }
 
@@ -88,7 +88,7 @@ fn what_was_chosen_of_the_broker_is_the_subject_and_no_warning() {
     let loops = |rate, seed| Made { loops: 8, busy_loops: 8, ..plain(rate, seed) };
     let comparison = compared(runs(&[1e5, 1e5], 0, plain), runs(&[1e5, 1e5], 1, loops));
     assert_eq!(comparison.warnings, Vec::<String>::new());
-    assert_eq!(comparison.subject, ["broker setting numIOThreads: 4 in old, 8 in new"]);
+    assert_eq!(comparison.subject, ["broker setting numIOThreads: 4 in A, 8 in B"]);
 }
 
 #[test]

@@ -50,7 +50,7 @@ impl Pair {
 pub(super) fn charts(of: &Comparison) -> anyhow::Result<Vec<Pair>> {
     let mut charts = Vec::new();
     if let Some(svg) = ranges(&of.rows)? {
-        let note = "Bars from the least to the greatest run, a mark at the median; 100 % is A's median, the axis is logarithmic.";
+        let note = "Bars from the least to the greatest run, a mark at the median: A blue, B orange. 100 % is A's median; the axis is logarithmic.";
         charts.push(Pair { id: "ranges", title: "All figures", note, drawn: Drawn::Together(svg) });
     }
     charts.push(throughput(of)?);

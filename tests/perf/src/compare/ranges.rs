@@ -10,7 +10,7 @@ use crate::report::{
 };
 
 const ROW: i32 = 26;
-const LABELS: i32 = 270;
+const LABELS: i32 = 300;
 const RIGHT: i32 = 80;
 const AXIS: i32 = 34;
 const WIDTH: u32 = 1080;
