@@ -17,6 +17,8 @@ pub struct Banner<'a> {
     pub took: Duration,
     /// What is advertised, when nobody said what to advertise.
     pub advertises: Option<&'a str>,
+    /// What makes this broker unfit for messages that matter.
+    pub warning: Option<&'a str>,
     /// Where the broker can be reached.
     pub endpoints: &'a Endpoints,
 }
@@ -36,6 +38,7 @@ impl Banner<'_> {
             ),
             "Try:  echo hello | geminga produce my-topic    and    geminga consume my-topic".to_owned(),
         ];
+        lines.extend(self.warning.map(str::to_owned));
         lines.extend(self.advertises.map(str::to_owned));
         lines.push(String::new());
         let urls = self.urls();
@@ -87,7 +90,7 @@ mod tests {
             listeners: (0..listeners).map(|n| Listener { name: format!("l{n}"), url: format!("pulsar://h{n}:6650") }).collect(),
         };
         let took = Duration::from_millis(25);
-        Banner { data_directory: Path::new("./data"), io_threads: 8, took, advertises: note, endpoints: &endpoints }.lines()
+        Banner { data_directory: Path::new("./data"), io_threads: 8, took, advertises: note, warning: None, endpoints: &endpoints }.lines()
     }
 
     #[test]

@@ -176,6 +176,8 @@ pub fn log_options(config: &Config) -> LogOptions {
         max_entry_bytes,
         max_block_bytes: LogOptions::default().max_block_bytes.max(2 * max_entry_bytes),
         index_cache_bytes: config.memory.index_cache.as_usize(),
+        sync: !config.trial.no_sync,
+        slowness: config.trial.slowness(),
         ..LogOptions::default()
     }
 }

@@ -130,6 +130,7 @@ fn announce(prepared: &Prepared, endpoints: &Endpoints) -> Result<Published, Tro
         io_threads: config.connections.io_threads.get(),
         took: prepared.began.elapsed(),
         advertises: prepared.loaded.advertises.as_deref(),
+        warning: config.trial.warning(),
         endpoints,
     };
     banner.show()?;

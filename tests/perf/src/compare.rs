@@ -139,11 +139,11 @@ impl Comparison {
         let differences = differences::between(a.first(), b.first());
         let (subject, unwanted): (Vec<_>, Vec<_>) = differences.into_iter().partition(|difference| difference.is_subject);
         let mut warnings: Vec<String> = not_durable(&a).into_iter().chain(not_durable(&b)).collect();
-        warnings.extend(unwanted.iter().map(|difference| difference.warning(&a.name, &b.name)));
+        warnings.extend(unwanted.iter().map(differences::Difference::warning));
         warnings.extend([&a, &b].into_iter().flat_map(unlike_each_other));
         warnings.extend(not_interleaved(&a, &b));
         warnings.extend([&a, &b].into_iter().flat_map(noisy));
-        let subject = subject.iter().map(|difference| difference.told(&a.name, &b.name)).collect();
+        let subject = subject.iter().map(differences::Difference::told).collect();
         Self { a, b, rows, invalid, warnings, subject }
     }
 

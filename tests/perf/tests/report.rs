@@ -14,7 +14,7 @@ use geminga_perf::{
     result::{Durability, RunResult},
 };
 
-use self::made::Made;
+use self::made::{Made, references};
 
 fn directory(name: &str) -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join(name)
@@ -29,13 +29,6 @@ fn written(name: &str, run: &RunResult) -> PathBuf {
 
 fn text(directory: &Path, name: &str) -> String {
     fs::read_to_string(directory.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
-}
-
-/// Addresses in a page that a browser would ask somebody for.
-fn references(page: &str) -> Vec<String> {
-    let asking = regex_lite::Regex::new(r#"(?i)(?:src|href|srcset|action|xlink:href)\s*=\s*"([^"]*)"|url\(([^)]*)\)|@import"#).unwrap();
-    let found = asking.captures_iter(page).map(|found| found.get(1).or_else(|| found.get(2)).map_or("@import", |m| m.as_str()).to_owned());
-    found.filter(|address| address != "data:,").collect()
 }
 
 #[test]

@@ -22,6 +22,7 @@ pub mod sources;
 pub mod storage;
 pub mod timing;
 pub mod topics;
+pub mod trial;
 pub mod upkeep;
 
 mod checks;
@@ -39,6 +40,7 @@ pub use sources::{Origin, Sources};
 pub use storage::{Ledgers, Storage};
 pub use timing::{Patterns, Timing};
 pub use topics::{Deduplication, Dispatch, Topics};
+pub use trial::Trial;
 pub use upkeep::Upkeep;
 
 use sources::Choice;
@@ -71,12 +73,14 @@ pub struct Config {
     pub memory: Memory,
     /// Starting, stopping and telling how it goes.
     pub upkeep: Upkeep,
+    /// For measurements only.
+    pub trial: Trial,
 }
 
 /// Says of each section in turn what is the same for all of them.
 macro_rules! each_section {
     ($callback:ident) => {
-        $callback!(network: Network, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, deduplication: Deduplication, timing: Timing, patterns: Patterns, storage: Storage, ledgers: Ledgers, memory: Memory, upkeep: Upkeep)
+        $callback!(network: Network, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, deduplication: Deduplication, timing: Timing, patterns: Patterns, storage: Storage, ledgers: Ledgers, memory: Memory, upkeep: Upkeep, trial: Trial)
     };
 }
 

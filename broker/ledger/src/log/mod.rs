@@ -15,6 +15,7 @@ mod reader;
 mod recovery;
 mod runs;
 mod segment;
+mod slow;
 mod version;
 mod walk;
 mod writer;
@@ -32,6 +33,7 @@ use self::index::Index;
 use self::queue::Queue;
 use self::reader::{PartCache, ReadJob};
 use self::segment::SegmentFiles;
+use self::slow::SlowFiles;
 use self::writer::Writer;
 use crate::store::{Capabilities, Done, LedgerStore, Purpose, ReadRange, Sealed, StoreError, StoreHealth, StoredEntry};
 use crate::{Block, LedgerId};
@@ -41,6 +43,7 @@ pub use self::errors::OpenError;
 pub use self::files::{FileLayer, LogFile, OsFiles};
 pub use self::options::LogOptions;
 pub use self::recovery::RecoveryReport;
+pub use self::slow::Slowness;
 
 /// The shared log of a data directory.
 ///
@@ -72,7 +75,10 @@ impl SharedLog {
     /// # Errors
     /// If the directory was written by a newer release, is damaged, or cannot be used.
     pub fn open(dir: &Path, options: LogOptions) -> Result<SharedLog, OpenError> {
-        SharedLog::open_on(Arc::new(OsFiles), dir, options)
+        let files: Arc<dyn FileLayer> = Arc::new(OsFiles);
+        let slowness = options.slowness;
+        let files = if slowness.is_none() { files } else { Arc::new(SlowFiles::new(files, slowness)) };
+        SharedLog::open_on(files, dir, options)
     }
 
     /// The same on other files than the operating system's.

@@ -2,6 +2,7 @@
 
 use super::errors::OpenError;
 use super::format::{BLOCK_HEADER, RECORD_HEADER};
+use super::slow::Slowness;
 
 /// What may be set about a log.
 #[derive(Clone, Debug)]
@@ -29,6 +30,8 @@ pub struct LogOptions {
     pub index_cache_bytes: usize,
     /// Sync before reporting durable. Off only to show what is lost then.
     pub sync: bool,
+    /// How much slower than it is the disk shall be. For measurements.
+    pub slowness: Slowness,
     /// Open although durable data is damaged: what can be read is kept, what is lost is reported by
     /// [`SharedLog::recovered`](super::SharedLog::recovered).
     pub allow_damage: bool,
@@ -48,6 +51,7 @@ impl Default for LogOptions {
             max_block_bytes: 32 << 20,
             index_cache_bytes: 4 << 20,
             sync: true,
+            slowness: Slowness::default(),
             allow_damage: false,
         }
     }

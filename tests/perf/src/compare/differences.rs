@@ -21,12 +21,12 @@ const ABSENT: &str = "(not set)";
 const PRECREATE: &str = "precreateConcurrency";
 
 impl Difference {
-    pub(super) fn told(&self, a: &str, b: &str) -> String {
-        format!("{}: {} in {a}, {} in {b}", self.name, self.a, self.b)
+    pub(super) fn told(&self) -> String {
+        format!("{}: {} in A, {} in B", self.name, self.a, self.b)
     }
 
-    pub(super) fn warning(&self, a: &str, b: &str) -> String {
-        let told = format!("settings differ: {}", self.told(a, b));
+    pub(super) fn warning(&self) -> String {
+        let told = format!("settings differ: {}", self.told());
         if self.name.ends_with(PRECREATE) {
             return format!(
                 "{told}. It decides how connections are spread over a broker's I/O threads: compare runs made with the same value; 1 is as in older runs"

@@ -50,7 +50,7 @@ impl Pair {
 pub(super) fn charts(of: &Comparison) -> anyhow::Result<Vec<Pair>> {
     let mut charts = Vec::new();
     if let Some(svg) = ranges(&of.rows)? {
-        let note = "Bars from the least to the greatest run, a mark at the median; 100 % is A's median, the axis is logarithmic.";
+        let note = "Bars from the least to the greatest run, a mark at the median: A blue, B orange. 100 % is A's median; the axis is logarithmic.";
         charts.push(Pair { id: "ranges", title: "All figures", note, drawn: Drawn::Together(svg) });
     }
     charts.push(throughput(of)?);
@@ -76,7 +76,7 @@ pub(super) fn charts(of: &Comparison) -> anyhow::Result<Vec<Pair>> {
         let all: Vec<&RunResult> = runs(of);
         if all.iter().any(|run| courses(run).iter().any(|course| !course.is_empty())) {
             let frame = over_time(&all, courses, spell, HALF);
-            charts.push(Pair { id, title, note, drawn: side_by_side(of, &frame, |run| courses(run), labels)? });
+            charts.push(Pair { id, title, note, drawn: side_by_side(of, &frame, courses, labels)? });
         }
     }
     Ok(charts)

@@ -10,7 +10,7 @@ use crate::report::{
 };
 
 const ROW: i32 = 26;
-const LABELS: i32 = 270;
+const LABELS: i32 = 300;
 const RIGHT: i32 = 80;
 const AXIS: i32 = 34;
 const WIDTH: u32 = 1080;
@@ -24,7 +24,7 @@ pub(super) fn ranges(rows: &[Row]) -> anyhow::Result<Option<String>> {
         return Ok(None);
     }
     // Per cent of widely different sizes can only be shown by their ratio.
-    let scale = Scale::logarithmic(least.max(0.1).min(90.0), most.max(110.0));
+    let scale = Scale::logarithmic(least.clamp(0.1, 90.0), most.max(110.0));
     let room = f64::from(WIDTH as i32 - LABELS - RIGHT);
     let x = |percent: f64| {
         let share = (percent.max(scale.from) / scale.from).ln() / (scale.to / scale.from).ln();

@@ -17,8 +17,8 @@ pub(crate) struct Bar {
 }
 
 const ROW: i32 = 18;
-const LABELS: i32 = 150;
-const VALUES: i32 = 70;
+const LABELS: i32 = 136;
+const VALUES: i32 = 64;
 const AXIS: i32 = 24;
 
 /// Draws bars from zero to `most`, with each value behind its bar; `marked` is a line through all of them.

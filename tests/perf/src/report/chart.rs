@@ -81,9 +81,10 @@ pub(crate) struct Frame {
     pub(crate) size: (u32, u32),
 }
 
-pub(crate) const WIDE: (u32, u32) = (760, 300);
+pub(crate) const WIDE: (u32, u32) = (540, 290);
 
-const TEXT_SIZE: u32 = 12;
+/// In the unit of plotters, which is a quarter more than a pixel.
+const TEXT_SIZE: u32 = 15;
 const LEGEND_HEIGHT: i32 = 22;
 /// The mean width of a character of the text.
 const CHARACTER: i32 = 7;

@@ -61,9 +61,9 @@ pub(crate) fn micros_tick(value: f64) -> String {
     format!("{} {unit}", trimmed(scaled))
 }
 
-/// Bytes in megabytes of 10^6.
+/// Bytes in megabytes of 10^6, or in gigabytes when there are many.
 pub(crate) fn megabytes(bytes: f64) -> String {
-    format!("{} MB", number(bytes / 1e6))
+    if bytes >= 1e10 { format!("{} GB", number(bytes / 1e9)) } else { format!("{} MB", number(bytes / 1e6)) }
 }
 
 /// Seconds.

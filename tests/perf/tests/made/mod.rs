@@ -225,3 +225,10 @@ fn storm(random: &mut fastrand::Rng) -> ReconnectStorm {
     let all_publish = publish_again.last().copied();
     ReconnectStorm { gateways: 500, stopped: 30.0, ready: 30.4, all_attached: Some(0.9), all_publish, publish_again, acknowledged_lost: 0 }
 }
+
+/// Addresses in a page that a browser would ask somebody for.
+pub(crate) fn references(page: &str) -> Vec<String> {
+    let asking = regex_lite::Regex::new(r#"(?i)(?:src|href|srcset|action|xlink:href)\s*=\s*"([^"]*)"|url\(([^)]*)\)|@import"#).unwrap();
+    let found = asking.captures_iter(page).map(|found| found.get(1).or_else(|| found.get(2)).map_or("@import", |m| m.as_str()).to_owned());
+    found.filter(|address| address != "data:,").collect()
+}
