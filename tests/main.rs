@@ -16,6 +16,7 @@ mod key_shared;
 mod last_message_id;
 mod many_topics;
 mod non_persistent;
+mod perf_brokers;
 mod produce_consume;
 mod producer_access;
 mod readers;
