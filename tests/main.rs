@@ -17,6 +17,7 @@ mod last_message_id;
 mod many_topics;
 mod non_persistent;
 mod perf_brokers;
+mod perf_runs;
 mod produce_consume;
 mod producer_access;
 mod readers;

@@ -32,14 +32,15 @@ impl Admin {
         Ok(Self { url })
     }
 
-    /// Creates a namespace (`tenant/name`) and, if wanted, switches deduplication on for it.
+    /// Creates a namespace (`tenant/name`) if it is not there and, if wanted, switches deduplication on for it.
     ///
     /// # Errors
     /// The broker refused, or could not be reached.
     pub async fn create_namespace(&self, namespace: &str, deduplication: bool) -> anyhow::Result<()> {
         let path = format!("/admin/v2/namespaces/{namespace}");
-        let done = "the namespace of the run could not be created";
-        self.request(Method::PUT, &path, "{}").await.context(done)?;
+        if self.get(&path).await.is_err() {
+            self.request(Method::PUT, &path, "{}").await.context("the namespace of the run could not be created")?;
+        }
         if deduplication {
             let answer = self.request(Method::POST, &format!("{path}/deduplication"), "true").await;
             answer.context("deduplication could not be switched on; broker.deduplication=false does without it")?;

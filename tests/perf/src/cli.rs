@@ -6,6 +6,9 @@ use anyhow::Context;
 use clap::{Args, Subcommand};
 
 use crate::{
+    bench,
+    compare::Compare,
+    report,
     result::{BrokerUnderTest, Durability},
     run::{Outcome, Run, summary},
     scenario::{Override, Scenario, catalog, resolve},
@@ -21,6 +24,8 @@ Examples:
   geminga perf run iot-telemetry-small --service-url pulsar://host:6650 --admin-url http://host:8080
   geminga perf run iot-telemetry-high-rate-2core --set load.rate=8000
   geminga perf show iot-telemetry-catch-up                           every field of a scenario
+  geminga perf bench                                                 one line after ten seconds
+  geminga perf compare runs/a1 runs/a2 -- runs/b1 runs/b2            is it a difference?
 
 A run in which anything was lost, came out of order or was not what had been sent prints INVALID first and ends with 1.")]
 pub struct Perf {
@@ -38,6 +43,14 @@ pub enum Command {
     Show(Show),
     /// Run a scenario, check it, and keep its record
     Run(Box<RunArgs>),
+    /// Ten seconds at the maximum rate, and one line about them
+    Bench(BenchArgs),
+    /// Lay two sets of runs side by side
+    #[command(after_help = "\
+Examples:
+  geminga perf compare runs/a1 runs/a2 runs/a3 -- runs/b1 runs/b2 runs/b3
+  geminga perf compare runs/before -- runs/after --out runs/change")]
+    Compare(Box<Compare>),
 }
 
 /// `geminga perf show`
@@ -63,6 +76,29 @@ pub struct Chosen {
     pub set: Vec<String>,
 }
 
+/// Where the broker is.
+#[derive(Clone, Debug, Args)]
+pub struct Address {
+    /// Where the broker is
+    #[arg(long, short = 'u', value_name = "URL", default_value = "pulsar://localhost:6650")]
+    pub service_url: String,
+    /// Where it is administered; the run gets a namespace of its own there
+    #[arg(long, value_name = "URL", default_value = "http://localhost:8080")]
+    pub admin_url: String,
+}
+
+/// `geminga perf bench`
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  geminga perf bench
+  geminga perf bench --service-url pulsar://host:6650 --admin-url http://host:8080")]
+pub struct BenchArgs {
+    /// Where the broker is.
+    #[command(flatten)]
+    pub at: Address,
+}
+
 /// `geminga perf run`
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -77,12 +113,9 @@ pub struct RunArgs {
     /// Which one, and what is changed in it.
     #[command(flatten)]
     pub scenario: Chosen,
-    /// Where the broker is
-    #[arg(long, short = 'u', value_name = "URL", default_value = "pulsar://localhost:6650")]
-    pub service_url: String,
-    /// Where it is administered; the run gets a namespace of its own there
-    #[arg(long, value_name = "URL", default_value = "http://localhost:8080")]
-    pub admin_url: String,
+    /// Where the broker is.
+    #[command(flatten)]
+    pub at: Address,
     /// The broker's process, if it is on this machine, to measure what it uses; may be given several times
     #[arg(long, value_name = "PID")]
     pub pid: Vec<u32>,
@@ -95,9 +128,9 @@ pub struct RunArgs {
     /// Keep in the directory what each device sent and each application saw
     #[arg(long, requires = "out")]
     pub states: bool,
-    /// Leave the namespace of the run as it is at the end
-    #[arg(long)]
-    pub keep_namespace: bool,
+    /// Namespace to run in, created if need be and left as it is at the end; topics in it must be fresh [default: one of its own]
+    #[arg(long, value_name = "TENANT/NAME")]
+    pub namespace: Option<String>,
     /// Print nothing while it runs
     #[arg(long, short = 'q')]
     pub quiet: bool,
@@ -117,6 +150,17 @@ pub fn main(perf: &Perf) -> ExitCode {
             Err(error) => refuse(&error, WRONG_SCENARIO),
         },
         Command::Run(args) => args.run(),
+        Command::Bench(args) => args.run(),
+        Command::Compare(compare) => match compare.run(&mut std::io::stdout().lock()) {
+            Ok(is_valid) => {
+                if is_valid {
+                    VALID
+                } else {
+                    FAILED
+                }
+            }
+            Err(error) => refuse(&error, FAILED),
+        },
     };
     ExitCode::from(code)
 }
@@ -179,21 +223,14 @@ impl RunArgs {
             Ok(resolved) => resolved,
             Err(error) => return refuse(&error, WRONG_SCENARIO),
         };
-        let broker = BrokerUnderTest {
-            product: "unknown".to_owned(),
-            service_url: self.service_url.clone(),
-            admin_url: self.admin_url.clone(),
-            durability: Durability::Unknown,
-            ..BrokerUnderTest::default()
-        };
         let run = Run {
             name: self.scenario.name.clone(),
             scenario,
             overrides,
             seed: self.seed,
-            broker,
+            broker: broker_at(&self.at),
             broker_pids: self.pid.clone(),
-            keeps_namespace: self.keep_namespace,
+            namespace: self.namespace.clone(),
             shows_progress: !self.quiet,
         };
         match self.play(&run) {
@@ -223,16 +260,52 @@ impl RunArgs {
     }
 
     fn keep(&self, outcome: &Outcome, out: &std::path::Path) -> anyhow::Result<()> {
-        let record = out.join(RECORD);
-        let text = serde_json::to_string_pretty(&outcome.result)?;
-        fs::write(&record, text).with_context(|| format!("{} cannot be written", record.display()))?;
+        report::write(out, &outcome.result)?;
         if self.states {
             outcome.sent.numbers.save(&out.join("producers.numbers"))?;
             for (application, tracker) in outcome.heard.trackers.iter().enumerate() {
                 tracker.next().save(&out.join(format!("{}.numbers", crate::pods::name(application))))?;
             }
         }
+        print(&format!("the report is {}", out.join("index.html").display()));
         Ok(())
+    }
+}
+
+impl BenchArgs {
+    fn run(&self) -> u8 {
+        match self.play() {
+            Ok(true) => VALID,
+            Ok(false) => FAILED,
+            Err(error) => refuse(&error, FAILED),
+        }
+    }
+
+    fn play(&self) -> anyhow::Result<bool> {
+        let run = Run {
+            name: bench::SCENARIO.to_owned(),
+            scenario: resolve(bench::SCENARIO, &[])?,
+            overrides: Vec::new(),
+            seed: 1,
+            broker: broker_at(&self.at),
+            broker_pids: Vec::new(),
+            namespace: None,
+            shows_progress: false,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let outcome = runtime.block_on(run.run(None))?;
+        print(&bench::line(&outcome.result));
+        Ok(outcome.result.correctness.verdict().is_valid())
+    }
+}
+
+fn broker_at(at: &Address) -> BrokerUnderTest {
+    BrokerUnderTest {
+        product: "unknown".to_owned(),
+        service_url: at.service_url.clone(),
+        admin_url: at.admin_url.clone(),
+        durability: Durability::Unknown,
+        ..BrokerUnderTest::default()
     }
 }
 

@@ -38,8 +38,8 @@ pub struct Run {
     pub broker: BrokerUnderTest,
     /// The broker's processes, when they are on this machine and known.
     pub broker_pids: Vec<u32>,
-    /// Keeps the namespace of the run instead of deleting it.
-    pub keeps_namespace: bool,
+    /// The namespace (`tenant/name`) to run in, which stays; none: one of its own, which goes away.
+    pub namespace: Option<String>,
     /// Says how it is going, on the standard error.
     pub shows_progress: bool,
 }
@@ -91,11 +91,12 @@ impl Run {
     pub async fn run(&self, restart: Option<&mut dyn Restart>) -> anyhow::Result<Outcome> {
         client::ServiceUrl::parse(&self.broker.service_url)?;
         let started_at_ms = now_ms();
-        let namespace = format!("public/perf-{started_at_ms:x}-{:x}", std::process::id());
+        let own = || format!("public/perf-{started_at_ms:x}-{:x}", std::process::id());
+        let namespace = self.namespace.clone().unwrap_or_else(own);
         let admin = Admin::new(&self.broker.admin_url)?;
         admin.create_namespace(&namespace, self.scenario.broker.deduplication).await?;
         let outcome = self.played(&namespace, started_at_ms, restart).await;
-        if !self.keeps_namespace
+        if self.namespace.is_none()
             && let Err(error) = admin.delete_namespace(&namespace).await
         {
             self.say(&format!("the namespace {namespace} stays: {error:#}"));

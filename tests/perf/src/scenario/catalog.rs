@@ -33,6 +33,7 @@ const ALL: &[(&str, &str)] = scenarios![
     "iot-telemetry-many",
     "reconnect-storm",
     "tiny",
+    "bench",
 ];
 
 /// The names, in the order in which they are shown.
