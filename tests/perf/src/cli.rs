@@ -1,16 +1,22 @@
 //! `geminga perf`: what may be asked of the framework, and what is printed.
 
-use std::{env, fs, io::Write, path::PathBuf, process::ExitCode};
+use std::{
+    env,
+    io::Write,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
 
-use anyhow::Context;
 use clap::{Args, Subcommand};
 
 use crate::{
+    admin::Admin,
     bench,
+    broker::{BrokerChoice, Started},
     compare::Compare,
     report,
-    result::{BrokerUnderTest, Durability},
-    run::{Outcome, Run, summary},
+    result::BrokerUnderTest,
+    run::{Outcome, Restart, Run, summary},
     scenario::{Override, Scenario, catalog, resolve},
 };
 
@@ -19,12 +25,12 @@ use crate::{
 #[command(after_help = "\
 Examples:
   geminga perf list                                                  what can be run
-  geminga perf run tiny                                              against a broker on localhost, in a few seconds
-  geminga perf run iot-telemetry-max-rate-2core --out runs/first     keep the record
+  geminga perf run tiny --start geminga                              a broker of its own, in a few seconds
+  geminga perf run iot-telemetry-max-rate-2core --start geminga --out runs/first
   geminga perf run iot-telemetry-small --service-url pulsar://host:6650 --admin-url http://host:8080
   geminga perf run iot-telemetry-high-rate-2core --set load.rate=8000
   geminga perf show iot-telemetry-catch-up                           every field of a scenario
-  geminga perf bench                                                 one line after ten seconds
+  geminga perf bench --start geminga                                 one line after ten seconds
   geminga perf compare runs/a1 runs/a2 -- runs/b1 runs/b2            is it a difference?
 
 A run in which anything was lost, came out of order or was not what had been sent prints INVALID first and ends with 1.")]
@@ -49,8 +55,13 @@ pub enum Command {
     #[command(after_help = "\
 Examples:
   geminga perf compare runs/a1 runs/a2 runs/a3 -- runs/b1 runs/b2 runs/b3
-  geminga perf compare runs/before -- runs/after --out runs/change")]
+  geminga perf compare --out runs/change runs/before -- runs/after")]
     Compare(Box<Compare>),
+    /// Make pages, charts and tables of runs again from their records
+    #[command(after_help = "\
+Examples:
+  geminga perf report runs/a1 runs/a2")]
+    Report(report::Report),
 }
 
 /// `geminga perf show`
@@ -76,35 +87,43 @@ pub struct Chosen {
     pub set: Vec<String>,
 }
 
-/// Where the broker is.
+/// Which broker: one that is started for the run, or one that is there.
 #[derive(Clone, Debug, Args)]
-pub struct Address {
+pub struct Target {
     /// Where the broker is
     #[arg(long, short = 'u', value_name = "URL", default_value = "pulsar://localhost:6650")]
     pub service_url: String,
     /// Where it is administered; the run gets a namespace of its own there
     #[arg(long, value_name = "URL", default_value = "http://localhost:8080")]
     pub admin_url: String,
+    /// The broker's process, if it is on this machine, to measure what it uses; may be given several times
+    #[arg(long, value_name = "PID", conflicts_with = "start")]
+    pub pid: Vec<u32>,
+    /// Started here, under conditions of choice.
+    #[command(flatten)]
+    pub choice: BrokerChoice,
 }
 
 /// `geminga perf bench`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+  geminga perf bench --start geminga
   geminga perf bench
   geminga perf bench --service-url pulsar://host:6650 --admin-url http://host:8080")]
 pub struct BenchArgs {
-    /// Where the broker is.
+    /// Which broker.
     #[command(flatten)]
-    pub at: Address,
+    pub target: Target,
 }
 
 /// `geminga perf run`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  geminga perf run tiny
-  geminga perf run iot-telemetry-max-rate-2core --pid $(pgrep -x geminga) --out runs/first
+  geminga perf run tiny --start geminga
+  geminga perf run iot-telemetry-max-rate-2core --start geminga --set-broker numIOThreads=8 --out runs/eight
+  geminga perf run tiny --service-url pulsar://localhost:6650 --admin-url http://localhost:8080 --pid $(pgrep -x geminga)
   geminga perf run iot-telemetry-small-2core --set load.rate=500 --set applications.pods=2
   GEMINGA_PERF_SET_load__rate=500 geminga perf run iot-telemetry-small-2core
 
@@ -113,20 +132,17 @@ pub struct RunArgs {
     /// Which one, and what is changed in it.
     #[command(flatten)]
     pub scenario: Chosen,
-    /// Where the broker is.
+    /// Which broker.
     #[command(flatten)]
-    pub at: Address,
-    /// The broker's process, if it is on this machine, to measure what it uses; may be given several times
-    #[arg(long, value_name = "PID")]
-    pub pid: Vec<u32>,
-    /// Directory for the record of the run; it must not hold one already
+    pub target: Target,
+    /// Directory for the report of the run; it must not hold one already [default: one of its own in perf-runs]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// From which everything random is derived
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Keep in the directory what each device sent and each application saw
-    #[arg(long, requires = "out")]
+    #[arg(long)]
     pub states: bool,
     /// Namespace to run in, created if need be and left as it is at the end; topics in it must be fresh [default: one of its own]
     #[arg(long, value_name = "TENANT/NAME")]
@@ -159,6 +175,10 @@ pub fn main(perf: &Perf) -> ExitCode {
                     FAILED
                 }
             }
+            Err(error) => refuse(&error, FAILED),
+        },
+        Command::Report(again) => match again.run(&mut std::io::stdout().lock()) {
+            Ok(()) => VALID,
             Err(error) => refuse(&error, FAILED),
         },
     };
@@ -217,6 +237,57 @@ impl Chosen {
     }
 }
 
+impl Restart for Started {
+    fn kill(&mut self) -> anyhow::Result<()> {
+        Self::kill(self);
+        Ok(())
+    }
+
+    fn start_again(&mut self) -> anyhow::Result<u32> {
+        self.restart()?;
+        Ok(self.pid())
+    }
+}
+
+impl Target {
+    /// Starts the broker if that is wanted.
+    fn start(&self) -> anyhow::Result<Option<Started>> {
+        self.choice.start()
+    }
+
+    /// What a report says of the broker.
+    async fn about(&self, started: Option<&Started>) -> anyhow::Result<BrokerUnderTest> {
+        if let Some(started) = started {
+            return Ok(started.about().clone());
+        }
+        let admin = Admin::new(&self.admin_url)?;
+        let told = |bytes: anyhow::Result<hyper::body::Bytes>| bytes.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
+        let version = told(admin.get("/admin/v2/brokers/version").await).unwrap_or_default();
+        let metrics = told(admin.get("/metrics").await).unwrap_or_default();
+        let product = if metrics.contains("\ngeminga_") { "Geminga" } else { "unknown" };
+        Ok(self.choice.elsewhere(&self.service_url, &self.admin_url, product, &version))
+    }
+
+    /// Runs against it.
+    fn play(&self, run: Run) -> anyhow::Result<Outcome> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let mut started = self.start()?;
+        let broker = runtime.block_on(self.about(started.as_ref()))?;
+        let broker_pids = started.as_ref().map_or_else(|| self.pid.clone(), |started| vec![started.pid()]);
+        let run = Run { broker, broker_pids, ..run };
+        anyhow::ensure!(
+            started.is_some() || run.scenario.broker.restart_at_seconds.is_none(),
+            "scenario {} restarts the broker, so it must be started here: add --start geminga",
+            run.name
+        );
+        let outcome = runtime.block_on(run.run(started.as_mut().map(|started| started as &mut dyn Restart)));
+        if let Some(started) = &mut started {
+            started.stop()?;
+        }
+        outcome
+    }
+}
+
 impl RunArgs {
     fn run(&self) -> u8 {
         let (scenario, overrides) = match self.scenario.resolve() {
@@ -228,38 +299,30 @@ impl RunArgs {
             scenario,
             overrides,
             seed: self.seed,
-            broker: broker_at(&self.at),
-            broker_pids: self.pid.clone(),
+            broker: BrokerUnderTest::default(),
+            broker_pids: Vec::new(),
             namespace: self.namespace.clone(),
             shows_progress: !self.quiet,
         };
-        match self.play(&run) {
-            Ok(is_valid) => {
-                if is_valid {
-                    VALID
-                } else {
-                    FAILED
-                }
-            }
+        match self.play(run) {
+            Ok(true) => VALID,
+            Ok(false) => FAILED,
             Err(error) => refuse(&error, FAILED),
         }
     }
 
-    fn play(&self, run: &Run) -> anyhow::Result<bool> {
+    fn play(&self, run: Run) -> anyhow::Result<bool> {
         if let Some(out) = &self.out {
-            anyhow::ensure!(!out.join(RECORD).exists(), "{} already holds a run: choose another directory", out.display());
-            fs::create_dir_all(out).with_context(|| format!("{} cannot be created", out.display()))?;
+            anyhow::ensure!(!out.join("result.json").exists(), "{} already holds a run: choose another directory", out.display());
         }
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let outcome = runtime.block_on(run.run(None))?;
+        let outcome = self.target.play(run)?;
         print(&summary(&outcome.result));
-        if let Some(out) = &self.out {
-            self.keep(&outcome, out)?;
-        }
+        let out = self.out.clone().unwrap_or_else(|| report::directory_for(Path::new("perf-runs"), &outcome.result));
+        self.keep(&outcome, &out)?;
         Ok(outcome.result.correctness.verdict().is_valid())
     }
 
-    fn keep(&self, outcome: &Outcome, out: &std::path::Path) -> anyhow::Result<()> {
+    fn keep(&self, outcome: &Outcome, out: &Path) -> anyhow::Result<()> {
         report::write(out, &outcome.result)?;
         if self.states {
             outcome.sent.numbers.save(&out.join("producers.numbers"))?;
@@ -287,32 +350,21 @@ impl BenchArgs {
             scenario: resolve(bench::SCENARIO, &[])?,
             overrides: Vec::new(),
             seed: 1,
-            broker: broker_at(&self.at),
+            broker: BrokerUnderTest::default(),
             broker_pids: Vec::new(),
             namespace: None,
             shows_progress: false,
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let outcome = runtime.block_on(run.run(None))?;
+        let outcome = self.target.play(run)?;
         print(&bench::line(&outcome.result));
         Ok(outcome.result.correctness.verdict().is_valid())
     }
 }
 
-fn broker_at(at: &Address) -> BrokerUnderTest {
-    BrokerUnderTest {
-        product: "unknown".to_owned(),
-        service_url: at.service_url.clone(),
-        admin_url: at.admin_url.clone(),
-        durability: Durability::Unknown,
-        ..BrokerUnderTest::default()
-    }
-}
-
-const RECORD: &str = "result.json";
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -1,11 +1,9 @@
 //! The performance framework: the same scenarios against any broker that speaks the Pulsar protocol, checked for order and loss,
 //! and a report that says under which conditions its figures were measured.
 //!
-//! A run begins in [`run`]: a [`scenario`] is played by [`gateways`] and [`pods`], and [`tracker`]s judge it.
-//!
-//! Read [`result`] first: it is what a run leaves behind and all that a report is made from. [`broker`] starts what is measured;
-//! [`machine`], [`sample`] and [`cache`] watch the host and its processes meanwhile; [`report`] shows what came of it, and
-//! [`compare`] lays sets of runs side by side.
+//! A run begins in [`run`]: a [`scenario`] is played by [`gateways`] and [`pods`] against a [`broker`], and [`tracker`]s judge it.
+//! [`result`] is what it leaves behind and all that a report is made from. [`machine`], [`sample`] and [`cache`] watch the host
+//! and its processes meanwhile; [`report`] shows what came of it, and [`compare`] lays sets of runs side by side.
 
 pub mod admin;
 pub mod bench;

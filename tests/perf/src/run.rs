@@ -11,6 +11,7 @@ pub use self::told::{summary, verdict_line};
 use self::window::Window;
 use crate::{
     admin::Admin,
+    cache::CacheClock,
     course::Look,
     gateways::{Gateways, Plan, Round, Sent},
     pods::{Applications, Heard},
@@ -73,6 +74,7 @@ pub struct Outcome {
 /// What is under way in a run.
 struct Stage<'a> {
     run: &'a Run,
+    admin: &'a Admin,
     plan: Plan,
     gateways: Gateways,
     applications: Applications,
@@ -90,12 +92,17 @@ impl Run {
     /// The broker could not be reached or refused what a run needs.
     pub async fn run(&self, restart: Option<&mut dyn Restart>) -> anyhow::Result<Outcome> {
         client::ServiceUrl::parse(&self.broker.service_url)?;
+        anyhow::ensure!(
+            !self.scenario.broker.tls || self.broker.service_url.starts_with("pulsar+ssl://"),
+            "the scenario asks for encrypted connections (broker.tls), and {} is not encrypted: give a pulsar+ssl:// address",
+            self.broker.service_url
+        );
         let started_at_ms = now_ms();
         let own = || format!("public/perf-{started_at_ms:x}-{:x}", std::process::id());
         let namespace = self.namespace.clone().unwrap_or_else(own);
         let admin = Admin::new(&self.broker.admin_url)?;
         admin.create_namespace(&namespace, self.scenario.broker.deduplication).await?;
-        let outcome = self.played(&namespace, started_at_ms, restart).await;
+        let outcome = self.played(&admin, &namespace, started_at_ms, restart).await;
         if self.namespace.is_none()
             && let Err(error) = admin.delete_namespace(&namespace).await
         {
@@ -104,7 +111,13 @@ impl Run {
         outcome
     }
 
-    async fn played(&self, namespace: &str, started_at_ms: u64, restart: Option<&mut dyn Restart>) -> anyhow::Result<Outcome> {
+    async fn played(
+        &self,
+        admin: &Admin,
+        namespace: &str,
+        started_at_ms: u64,
+        restart: Option<&mut dyn Restart>,
+    ) -> anyhow::Result<Outcome> {
         let plan = Plan {
             scenario: Arc::new(self.scenario.clone()),
             service_url: self.broker.service_url.as_str().into(),
@@ -113,7 +126,7 @@ impl Run {
             clock: Clock::start(),
         };
         let (gateways, applications) = (Gateways::start(&plan)?, Applications::start(&plan)?);
-        let mut stage = Stage { run: self, plan, gateways, applications, problems: Vec::new() };
+        let mut stage = Stage { run: self, admin, plan, gateways, applications, problems: Vec::new() };
         let window = stage.play(restart).await;
         let published = stage.gateways.published();
         let failed = stage.gateways.failed();
@@ -155,7 +168,7 @@ impl Run {
             catch_up,
             brokers: window.brokers,
             generator: window.generator,
-            cache: None,
+            cache: window.cache,
             host: window.host,
             reconnect,
             remarks: window.remarks,
@@ -270,6 +283,11 @@ impl Stage<'_> {
         let published = self.gateways.published();
         let received = self.applications.received();
         received.iter().enumerate().all(|(application, received)| self.plan.scenario.join_at(application) > 0.0 || *received >= published)
+    }
+
+    /// What the broker says of its cache, if it does.
+    async fn cache(&self) -> Option<CacheClock> {
+        CacheClock::parse(&String::from_utf8_lossy(&self.admin.get("/metrics").await.ok()?))
     }
 
     fn look(&self, from: u64) -> Look {

@@ -9,7 +9,7 @@ use super::{LINGER, Patience, Restart, Stage, Watched};
 use crate::{
     course::Course,
     gateways::Round,
-    result::{self, HostUse, ProcessUse, ReconnectStorm},
+    result::{self, CacheUse, HostUse, ProcessUse, ReconnectStorm},
 };
 
 /// What the window left.
@@ -19,6 +19,7 @@ pub(super) struct Window {
     pub(super) brokers: Vec<ProcessUse>,
     pub(super) generator: Option<ProcessUse>,
     pub(super) host: Option<HostUse>,
+    pub(super) cache: Option<CacheUse>,
     pub(super) storm: Option<Storm>,
     pub(super) remarks: Vec<String>,
 }
@@ -73,6 +74,7 @@ impl Window {
         let mut joins: Vec<_> = (0..scenario.applications.count).map(|number| (scenario.join_at(number), number)).collect();
         joins.retain(|(at, _)| *at > 0.0);
         joins.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let cache_before = stage.cache().await;
         let watched = Watched::begin(&stage.run.broker_pids)?;
         let from = stage.plan.clock.now();
         stage.applications.measure(from);
@@ -102,6 +104,8 @@ impl Window {
         events.next_restart = None;
         events.until_arrived(&mut sending).await?;
         let storm = events.storm_ended().await;
+        // With the time until everything has arrived, since late applications read their backlogs then.
+        let cache = events.stage.cache().await.zip(cache_before).map(|(after, before)| after.since(&before));
         let Events { course, watched, .. } = events;
         let (brokers, generator, host) = watched.stop(watched_end);
         let published = end.published - first.published;
@@ -114,7 +118,7 @@ impl Window {
             applications: scenario.applications.count as u64,
         };
         let remarks = remarks(&scenario, &measured);
-        Ok(Self { measured, course, brokers, generator, host, storm, remarks })
+        Ok(Self { measured, course, brokers, generator, host, cache, storm, remarks })
     }
 }
 
