@@ -18,6 +18,7 @@ mod key_shared;
 mod last_message_id;
 mod many_topics;
 mod non_persistent;
+mod perf_brokers;
 mod perf_runs;
 mod produce_consume;
 mod producer_access;

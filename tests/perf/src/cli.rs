@@ -55,8 +55,13 @@ pub enum Command {
     #[command(after_help = "\
 Examples:
   geminga perf compare runs/a1 runs/a2 runs/a3 -- runs/b1 runs/b2 runs/b3
-  geminga perf compare runs/before -- runs/after --out runs/change")]
+  geminga perf compare --out runs/change runs/before -- runs/after")]
     Compare(Box<Compare>),
+    /// Make pages, charts and tables of runs again from their records
+    #[command(after_help = "\
+Examples:
+  geminga perf report runs/a1 runs/a2")]
+    Report(report::Report),
 }
 
 /// `geminga perf show`
@@ -170,6 +175,10 @@ pub fn main(perf: &Perf) -> ExitCode {
                     FAILED
                 }
             }
+            Err(error) => refuse(&error, FAILED),
+        },
+        Command::Report(again) => match again.run(&mut std::io::stdout().lock()) {
+            Ok(()) => VALID,
             Err(error) => refuse(&error, FAILED),
         },
     };

@@ -43,6 +43,13 @@ pub struct Compare {
 impl Compare {
     /// Writes the report and prints the table; false when a run of either set is not valid.
     pub fn run(&self, out: &mut impl Write) -> anyhow::Result<bool> {
+        let misplaced = self.b.iter().find(|directory| directory.as_os_str().as_encoded_bytes().starts_with(b"--"));
+        if let Some(option) = misplaced {
+            anyhow::bail!(
+                "{} stands behind `--`, where only run directories of the second set do: give options before the first set",
+                option.display()
+            );
+        }
         let (a, b) = (read(&self.a)?, read(&self.b)?);
         let (default_a, default_b) = default_names(&a, &b);
         let names = (self.name_a.clone().unwrap_or(default_a), self.name_b.clone().unwrap_or(default_b));

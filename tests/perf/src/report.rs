@@ -14,12 +14,32 @@ pub(crate) mod sections;
 
 use std::{
     fs,
+    io::Write,
     path::{Path, PathBuf},
 };
 
 use anyhow::Context;
 
 use crate::result::RunResult;
+
+/// Makes pages, charts and tables again from the record of each run.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Report {
+    /// Run directories
+    #[arg(required = true, value_name = "DIR")]
+    pub directories: Vec<PathBuf>,
+}
+
+impl Report {
+    /// Writes them, and prints where.
+    pub fn run(&self, out: &mut impl Write) -> anyhow::Result<()> {
+        for directory in &self.directories {
+            render_again(directory)?;
+            writeln!(out, "{}", directory.join("index.html").display())?;
+        }
+        Ok(())
+    }
+}
 
 /// A directory of its own for a run, below `parent`: named after moment, scenario and product.
 pub fn directory_for(parent: &Path, run: &RunResult) -> PathBuf {

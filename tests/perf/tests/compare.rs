@@ -165,3 +165,11 @@ fn an_invalid_run_makes_a_comparison_invalid() {
     let printed = String::from_utf8(printed).unwrap();
     assert!(printed.starts_with("INVALID: run 2 of new: billing: 1 messages came out of order"), "{printed}");
 }
+
+#[test]
+fn an_option_behind_the_sets_is_told() {
+    let compare =
+        Compare { a: vec!["a".into()], b: vec!["b".into(), "--out".into(), "x".into()], name_a: None, name_b: None, out: "y".into() };
+    let error = compare.run(&mut Vec::new()).unwrap_err().to_string();
+    assert!(error.contains("--out stands behind"), "{error}");
+}

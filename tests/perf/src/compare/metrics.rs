@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::{
     report::figures::{megabytes, micros, number, whole},
-    result::{LatencySummary, ProcessUse, RunResult},
+    result::{LatencySummary, ProcessUse, RunResult, ThreadKind},
 };
 
 /// Median and extremes of one figure over the runs of a set.
@@ -146,7 +146,7 @@ const METRICS: &[Metric] = &[
     }),
     metric("busiest I/O loop, % of a core", Good::Neither, number, |run| {
         of_broker(run, |broker| {
-            broker.threads.as_ref()?.threads.iter().find(|thread| thread.name.contains("-io-")).map(|thread| thread.share * 100.0)
+            broker.threads.as_ref()?.threads.iter().find(|thread| thread.kind == ThreadKind::Loop).map(|thread| thread.share * 100.0)
         })
     }),
     metric("load generator cores busy", Good::Neither, number, |run| {

@@ -86,8 +86,8 @@ pub(crate) const WIDE: (u32, u32) = (540, 290);
 /// In the unit of plotters, which is a quarter more than a pixel.
 const TEXT_SIZE: u32 = 15;
 const LEGEND_HEIGHT: i32 = 22;
-/// The mean width of a character of the text.
-const CHARACTER: i32 = 7;
+/// Twice the mean width of a character of the text.
+const CHARACTER: i32 = 13;
 
 /// Draws lines in a frame, with a legend above.
 pub(crate) fn lines(frame: &Frame, lines: &[Line]) -> anyhow::Result<String> {
@@ -138,7 +138,7 @@ fn legend_rows(lines: &[Line], width: i32) -> Vec<Vec<(i32, String, Ink)>> {
         if line.label.is_empty() || lines.iter().take(at).any(|before| before.label == line.label) {
             continue;
         }
-        let needed = 46 + CHARACTER * line.label.chars().count() as i32;
+        let needed = 38 + CHARACTER * line.label.chars().count() as i32 / 2;
         if x + needed > width {
             rows.push(Vec::new());
             x = 8;
@@ -205,7 +205,7 @@ fn draw(area: &Area<'_>, frame: &Frame, lines: &[Line]) -> anyhow::Result<()> {
     let x = Axis { scale: &frame.x, spell: frame.x_spell, is_log: false };
     let y = Axis { scale: &frame.y, spell: frame.y_spell, is_log: frame.y_is_log };
     let mut chart = ChartBuilder::on(area)
-        .margin_right(18)
+        .margin_right(32)
         .margin_top(6)
         .set_label_area_size(LabelAreaPosition::Left, 58)
         .set_label_area_size(LabelAreaPosition::Bottom, 42)

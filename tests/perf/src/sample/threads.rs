@@ -110,7 +110,18 @@ pub(super) fn shares(before: &Look, after: &Look) -> ThreadShares {
 /// The kernel keeps 15 bytes of a name.
 pub fn kind_of(name: &str) -> ThreadKind {
     const LOOPS: [&str; 2] = ["geminga-io-", "pulsar-io-"];
-    const LOG: [&str; 8] = ["log-writer", "Bookie", "bookie-", "ForceWrite", "db-storage", "SyncThread", "rocksdb", "DirectIO"];
+    const LOG: [&str; 10] = [
+        "log-writer",
+        "Bookie",
+        "bookie-",
+        "ForceWrite",
+        "db-storage",
+        "SyncThread",
+        "rocksdb",
+        "DirectIO",
+        "BookKeeperClien",
+        "bookkeeper-io-",
+    ];
     if LOOPS.iter().any(|prefix| name.starts_with(prefix)) {
         ThreadKind::Loop
     } else if LOG.iter().any(|prefix| name.starts_with(prefix)) {
@@ -150,6 +161,8 @@ mod tests {
         assert_eq!(kind_of("geminga-io-12"), ThreadKind::Loop);
         assert_eq!(kind_of("pulsar-io-3-12"), ThreadKind::Loop);
         assert_eq!(kind_of("ForceWriteThrea"), ThreadKind::LogWriter);
+        assert_eq!(kind_of("bookkeeper-io-3"), ThreadKind::LogWriter);
+        assert_eq!(kind_of("bookkeeper-ml-s"), ThreadKind::Helper);
         assert_eq!(kind_of("log-read-0"), ThreadKind::Helper);
         assert_eq!(kind_of("G1 Conc#0"), ThreadKind::Helper);
     }
