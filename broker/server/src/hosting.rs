@@ -1,5 +1,6 @@
 //! The topics of a worker: loading them, telling them what happened, and doing what they ask.
 
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use ledger::{CacheKey, ReadRange, StoreError};
@@ -24,6 +25,10 @@ pub(crate) struct Hosted {
     /// Told when the topic has let go of everything.
     pub(crate) leaving: Vec<Box<dyn FnOnce() + Send>>,
     unloading: bool,
+    /// Whether it keeps publishes back so that its consumers keep up.
+    pub(crate) gives_way: bool,
+    /// What it kept back.
+    pub(crate) held: VecDeque<TopicEvent>,
     /// Its name stays taken when it has let go, until it is deleted.
     pub(crate) deleting: bool,
 }
@@ -148,6 +153,8 @@ impl Worker {
             touched: false,
             leaving: Vec::new(),
             unloading: false,
+            gives_way: false,
+            held: VecDeque::new(),
             deleting: false,
         });
         let key = TopicRef { worker, slot, generation };
@@ -269,6 +276,8 @@ impl Worker {
         for key in touched.drain(..) {
             let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { continue };
             hosted.touched = false;
+            self.consider_giving_way(key);
+            let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { continue };
             if let Some(at) = hosted.topic.next_deadline()
                 && hosted.armed.is_none_or(|armed| at < armed)
             {
@@ -419,6 +428,9 @@ impl Worker {
             self.names.insert(name.clone(), Named::Deleting(std::mem::take(&mut waiting)));
         }
         tracing::debug!(topic = %name, "topic unloaded");
+        for event in hosted.held {
+            self.undeliverable(key, event);
+        }
         for told in hosted.leaving {
             told();
         }

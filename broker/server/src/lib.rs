@@ -23,6 +23,7 @@ mod mailbox;
 mod metrics;
 mod orphans;
 mod out_buffer;
+mod patience;
 mod pattern;
 mod placement;
 mod policies;

@@ -18,6 +18,7 @@ use crate::hosting::{Hosted, Named};
 use crate::letter::{Letter, TopicRef};
 use crate::listener::Speaks;
 use crate::metrics::WorkerStats;
+use crate::patience::Patience;
 use crate::shared::Shared;
 use crate::slots::Slots;
 use crate::storage::Storage;
@@ -43,6 +44,8 @@ pub(crate) struct Worker {
     pub(crate) touched: Vec<TopicRef>,
     /// Letters of this turn to this worker.
     pub(crate) local: VecDeque<Letter>,
+    /// Letters that may wait.
+    pub(crate) patience: Patience,
     /// Letters of this turn to the others.
     pub(crate) outboxes: Vec<Vec<Letter>>,
     /// Connections with something to send.
@@ -96,6 +99,7 @@ impl Worker {
             timers: Timers::default(),
             touched: Vec::new(),
             local: VecDeque::new(),
+            patience: Patience::default(),
             outboxes: (0..workers).map(|_| Vec::new()).collect(),
             dirty: Vec::new(),
             paused: Vec::new(),
@@ -115,7 +119,11 @@ impl Worker {
     /// Sends a letter; one to this worker is read in this very turn.
     pub(crate) fn send(&mut self, worker: u16, letter: Letter) {
         if worker == self.index {
-            self.local.push_back(letter);
+            if letter.is_urgent() {
+                self.local.push_back(letter);
+            } else {
+                self.patience.push(letter);
+            }
         } else if let Some(outbox) = self.outboxes.get_mut(usize::from(worker)) {
             outbox.push(letter);
         }
@@ -149,14 +157,17 @@ impl Worker {
         self.fire_timers();
         self.sweep();
         self.come_to_rest(me);
+        self.reconsider_giving_way();
+        self.read_patient(me);
+        self.come_to_rest(me);
         self.storage.hand_over(self.index, &self.shared);
         self.flush_connections();
         // Writing may have made room that lets consumers go on; what they get now goes out with the next turn.
-        if !self.local.is_empty() || !self.dirty.is_empty() {
+        if !self.local.is_empty() || !self.patience.is_empty() || !self.dirty.is_empty() {
             self.signal.request();
         }
         self.send_outboxes();
-        self.timers.next().into_iter().chain(self.next_sweep).min()
+        self.timers.next().into_iter().chain(self.next_sweep).chain(self.patience_ends()).min()
     }
 
     /// Reads on until nothing is left to read and every topic that something happened to was looked after.
@@ -178,8 +189,12 @@ impl Worker {
         }
         self.stats.letters += letters.len() as u64;
         for letter in letters.drain(..) {
-            self.read(letter, me);
-            self.read_local(me);
+            if letter.is_urgent() {
+                self.read(letter, me);
+                self.read_local(me);
+            } else {
+                self.patience.push(letter);
+            }
         }
         self.letters = letters;
     }
@@ -190,7 +205,7 @@ impl Worker {
         }
     }
 
-    fn read(&mut self, letter: Letter, me: &Rc<RefCell<Worker>>) {
+    pub(crate) fn read(&mut self, letter: Letter, me: &Rc<RefCell<Worker>>) {
         match letter {
             Letter::ToTopic { topic, event } => self.on_topic(topic, event),
             Letter::ToConnection { from, effect } => self.on_connection(from, effect),

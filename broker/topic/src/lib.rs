@@ -16,6 +16,7 @@ mod chunks;
 mod consumer;
 mod delayed;
 mod dispatcher;
+mod pace;
 mod pending;
 mod phases;
 mod read_ahead;
