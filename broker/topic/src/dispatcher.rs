@@ -331,7 +331,7 @@ impl Lane {
             self.messages_redelivered += u64::from(messages);
         }
         self.per_entry = (self.per_entry * 7 + messages.min(1 << 20) * 16).div_ceil(8);
-        turn.out.push(Effect::Deliver { to: consumer.key, at, redeliveries, ack_set, epoch: consumer.epoch, bytes });
+        turn.out.push(Effect::Deliver { to: consumer.key, at, messages, redeliveries, ack_set, epoch: consumer.epoch, bytes });
     }
 }
 

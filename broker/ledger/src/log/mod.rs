@@ -13,6 +13,7 @@ mod options;
 mod queue;
 mod reader;
 mod recovery;
+mod rhythm;
 mod runs;
 mod segment;
 mod version;

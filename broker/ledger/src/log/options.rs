@@ -1,5 +1,7 @@
 //! What may be set about a log.
 
+use std::time::Duration;
+
 use super::errors::OpenError;
 use super::format::{BLOCK_HEADER, RECORD_HEADER};
 
@@ -27,6 +29,8 @@ pub struct LogOptions {
     pub max_block_bytes: usize,
     /// Memory for the footers of segments that are read from.
     pub index_cache_bytes: usize,
+    /// While blocks come fast, a group is not begun sooner than this after the one before, so that one sync covers more; zero never waits.
+    pub group_interval: Duration,
     /// Sync before reporting durable. Off only to show what is lost then.
     pub sync: bool,
     /// Open although durable data is damaged: what can be read is kept, what is lost is reported by
@@ -47,6 +51,7 @@ impl Default for LogOptions {
             max_entry_bytes: 16 << 20,
             max_block_bytes: 32 << 20,
             index_cache_bytes: 4 << 20,
+            group_interval: Duration::ZERO,
             sync: true,
             allow_damage: false,
         }
