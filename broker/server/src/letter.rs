@@ -45,7 +45,9 @@ impl Letter {
     /// behind a publish or behind another letter that waits.
     pub(crate) fn is_urgent(&self) -> bool {
         match self {
-            Letter::ToConnection { .. } | Letter::BlockDone(_) | Letter::Answer { .. } => true,
+            Letter::ToConnection { .. } | Letter::BlockDone(_) | Letter::Answer { .. } | Letter::Accepted(_) | Letter::Loaded { .. } => {
+                true
+            }
             Letter::ToTopic { event, .. } => matches!(
                 event,
                 TopicEvent::Ack(_)
@@ -56,7 +58,7 @@ impl Letter {
                     | TopicEvent::LedgerCreated { .. }
                     | TopicEvent::Changed { .. }
             ),
-            Letter::Accepted(_) | Letter::Open { .. } | Letter::Loaded { .. } | Letter::Call(_) => false,
+            Letter::Open { .. } | Letter::Call(_) => false,
         }
     }
 }

@@ -90,3 +90,20 @@ impl Topic {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn publishing_gives_way_two_thirds_of_the_time_at_most() {
+        let at = |monotonic_ms| Now { monotonic_ms, wall_ms: 0 };
+        let mut pace = Pace::new(at(0));
+        let mut waited = 0;
+        for ms in 1..=3_000 {
+            pace.gives_way = pace.pass(at(ms));
+            waited += u64::from(pace.gives_way);
+        }
+        assert!((1_800..=2_050).contains(&waited), "{waited} ms of 3,000");
+    }
+}

@@ -16,6 +16,7 @@ mod expiry;
 mod failover;
 mod key_shared;
 mod ledgers;
+mod pace;
 mod producers;
 mod seeking;
 mod shared;
