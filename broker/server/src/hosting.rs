@@ -17,6 +17,8 @@ use crate::worker::Worker;
 pub(crate) struct Hosted {
     pub(crate) topic: Room,
     pub(crate) key: TopicRef,
+    /// What its consumers hold unacked, as far as it was counted.
+    pub(crate) held: u64,
     cache: CacheKey,
     /// The deadline that stands in the worker's heap.
     armed: Option<u64>,
@@ -28,7 +30,7 @@ pub(crate) struct Hosted {
     /// Whether it keeps publishes back so that its consumers keep up.
     pub(crate) gives_way: bool,
     /// What it kept back.
-    pub(crate) held: VecDeque<TopicEvent>,
+    pub(crate) kept_back: VecDeque<TopicEvent>,
     /// Its name stays taken when it has let go, until it is deleted.
     pub(crate) deleting: bool,
 }
@@ -145,16 +147,20 @@ impl Worker {
         {
             topic.set_store_writable(&mut Turn { now, cache: &mut self.cache, out: &mut self.effects }, Some(refusal));
         }
+        if let Some(most) = self.shared.crowding.most() {
+            topic.set_crowded(&mut Turn { now, cache: &mut self.cache, out: &mut self.effects }, Some(most));
+        }
         let (slot, generation) = self.topics.insert_with(|slot, generation| Hosted {
             topic,
             key: TopicRef { worker, slot, generation },
+            held: 0,
             cache,
             armed: None,
             touched: false,
             leaving: Vec::new(),
             unloading: false,
             gives_way: false,
-            held: VecDeque::new(),
+            kept_back: VecDeque::new(),
             deleting: false,
         });
         let key = TopicRef { worker, slot, generation };
@@ -272,10 +278,14 @@ impl Worker {
 
     /// Of each topic that something happened to in this turn: keeps its deadline, and lets go of it if it is done.
     pub(crate) fn settle_touched(&mut self) {
+        let limited = self.shared.crowding.is_limited();
         let mut touched = std::mem::take(&mut self.touched);
         for key in touched.drain(..) {
             let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { continue };
             hosted.touched = false;
+            if limited {
+                hosted.recount(&mut self.held);
+            }
             self.consider_giving_way(key);
             let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { continue };
             if let Some(at) = hosted.topic.next_deadline()
@@ -415,6 +425,7 @@ impl Worker {
     fn let_go(&mut self, key: TopicRef) {
         let Some(hosted) = self.topics.remove(key.slot, key.generation) else { return };
         self.cache.close(hosted.cache);
+        self.held -= hosted.held;
         let name = hosted.topic.name().clone();
         if !name.is_persistent() {
             self.shared.volatile_topics.forget(&name);
@@ -428,7 +439,7 @@ impl Worker {
             self.names.insert(name.clone(), Named::Deleting(std::mem::take(&mut waiting)));
         }
         tracing::debug!(topic = %name, "topic unloaded");
-        for event in hosted.held {
+        for event in hosted.kept_back {
             self.undeliverable(key, event);
         }
         for told in hosted.leaving {

@@ -35,6 +35,8 @@ pub(crate) enum Letter {
     Answer { to: ConnectionKey, command: Command },
     /// The oldest block handed to the log was dealt with.
     BlockDone(Result<(), StoreError>),
+    /// There is room for blocks again, after this worker had to wait for it.
+    LogHasRoom,
     /// A call from outside, run on the worker.
     Call(Box<dyn FnOnce(&mut Worker) + Send>),
 }
@@ -45,9 +47,12 @@ impl Letter {
     /// behind a publish or behind another letter that waits.
     pub(crate) fn is_urgent(&self) -> bool {
         match self {
-            Letter::ToConnection { .. } | Letter::BlockDone(_) | Letter::Answer { .. } | Letter::Accepted(_) | Letter::Loaded { .. } => {
-                true
-            }
+            Letter::ToConnection { .. }
+            | Letter::BlockDone(_)
+            | Letter::Answer { .. }
+            | Letter::Accepted(_)
+            | Letter::Loaded { .. }
+            | Letter::LogHasRoom => true,
             Letter::ToTopic { event, .. } => matches!(
                 event,
                 TopicEvent::Ack(_)

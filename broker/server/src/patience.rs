@@ -44,9 +44,9 @@ impl Worker {
 
     fn on_topic_in_time(&mut self, topic: TopicRef, event: TopicEvent) {
         if let Some(hosted) = self.topics.get_mut(topic.slot, topic.generation)
-            && (hosted.gives_way || !hosted.held.is_empty())
+            && (hosted.gives_way || !hosted.kept_back.is_empty())
         {
-            return hosted.held.push_back(event);
+            return hosted.kept_back.push_back(event);
         }
         self.on_topic(topic, event);
     }
@@ -59,12 +59,12 @@ impl Worker {
             while read < PER_TURN
                 && let Some(hosted) = self.topics.get_mut(topic.slot, topic.generation)
                 && !hosted.gives_way
-                && let Some(event) = hosted.held.pop_front()
+                && let Some(event) = hosted.kept_back.pop_front()
             {
                 self.on_topic(*topic, event);
                 read += 1;
             }
-            self.topics.get_mut(topic.slot, topic.generation).is_some_and(|hosted| hosted.gives_way || !hosted.held.is_empty())
+            self.topics.get_mut(topic.slot, topic.generation).is_some_and(|hosted| hosted.gives_way || !hosted.kept_back.is_empty())
         });
         self.patience.topics = topics;
         read
@@ -84,9 +84,9 @@ impl Worker {
         let Some(hosted) = self.topics.get_mut(topic.slot, topic.generation) else { return };
         let now = self.now;
         // Publishes that do not even queue need not wait for anybody.
-        let is_pressed = hosted.gives_way || !hosted.held.is_empty() || self.patience.letters.len() >= PER_TURN;
+        let is_pressed = hosted.gives_way || !hosted.kept_back.is_empty() || self.patience.letters.len() >= PER_TURN;
         let gives_way = is_pressed && hosted.topic.persistent().is_some_and(|topic| topic.gives_way(now));
-        let is_new = gives_way && !hosted.gives_way && hosted.held.is_empty();
+        let is_new = gives_way && !hosted.gives_way && hosted.kept_back.is_empty();
         hosted.gives_way = gives_way;
         if is_new {
             self.patience.topics.push(topic);
