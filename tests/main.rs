@@ -14,6 +14,7 @@ mod exclusive;
 mod failover;
 mod hostile;
 mod house;
+mod instructions;
 mod key_shared;
 mod last_message_id;
 mod many_topics;

@@ -20,6 +20,7 @@ fn settings() -> ServerSettings {
     ServerSettings {
         cluster: "standalone".into(),
         io_threads: NonZeroUsize::new(2).unwrap(),
+        turn_interval: Duration::ZERO,
         pulsar: vec![any],
         http: vec![any],
         max_message_bytes: 1 << 20,

@@ -34,6 +34,7 @@ pub fn server_settings(config: &Config, data: &DataDir) -> io::Result<ServerSett
     Ok(ServerSettings {
         cluster: config.network.cluster_name.clone(),
         io_threads: connections.io_threads,
+        turn_interval: connections.turn_interval,
         pulsar: sockets(&endpoints, Scheme::Pulsar)?,
         http: sockets(&endpoints, Scheme::Http)?,
         max_message_bytes: connections.max_message_size.as_usize(),
@@ -183,6 +184,7 @@ pub fn log_options(config: &Config) -> LogOptions {
         compact_below_percent: percent(storage.compact_below),
         reserve_bytes: storage.reserve.get(),
         read_threads: storage.read_threads.get() as usize,
+        group_interval: config.connections.turn_interval,
         group_bytes: storage.max_block.as_usize(),
         direct_io: storage.direct_io,
         max_entry_bytes,

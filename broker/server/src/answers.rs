@@ -5,6 +5,7 @@ use wire::{Command, Delivery, NO_REQUEST, Receipt, ServerError, proto};
 
 use crate::connection::Connection;
 use crate::letter::{Letter, TopicEvent, TopicRef};
+use crate::lull;
 use crate::route::{self, Welcome};
 use crate::worker::Worker;
 
@@ -58,11 +59,17 @@ impl Worker {
     }
 
     fn deliver(&mut self, effect: Effect) {
-        let Effect::Deliver { to, at, redeliveries, ack_set, epoch, bytes } = effect else { return };
+        let Effect::Deliver { to, at, messages, redeliveries, ack_set, epoch, bytes } = effect else { return };
         let limit = self.shared.settings.out_limit(self.out_held);
         let key = to.connection;
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
-        let Some(partition) = connection.consumers.get(&to.id).map(|route| route.partition) else { return };
+        let Some(route) = connection.consumers.get_mut(&to.id) else { return };
+        route.permits -= i64::from(messages);
+        if lull::are_few(route.permits) {
+            connection.needs_permits = true;
+            connection.link.end_lull();
+        }
+        let partition = route.partition;
         let delivery = Delivery {
             consumer_id: to.id,
             ledger: at.ledger.0.cast_unsigned(),

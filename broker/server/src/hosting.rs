@@ -1,5 +1,6 @@
 //! The topics of a worker: loading them, telling them what happened, and doing what they ask.
 
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use ledger::{CacheKey, ReadRange, StoreError};
@@ -26,6 +27,10 @@ pub(crate) struct Hosted {
     /// Told when the topic has let go of everything.
     pub(crate) leaving: Vec<Box<dyn FnOnce() + Send>>,
     unloading: bool,
+    /// Whether it keeps publishes back so that its consumers keep up.
+    pub(crate) gives_way: bool,
+    /// What it kept back.
+    pub(crate) kept_back: VecDeque<TopicEvent>,
     /// Its name stays taken when it has let go, until it is deleted.
     pub(crate) deleting: bool,
 }
@@ -154,6 +159,8 @@ impl Worker {
             touched: false,
             leaving: Vec::new(),
             unloading: false,
+            gives_way: false,
+            kept_back: VecDeque::new(),
             deleting: false,
         });
         let key = TopicRef { worker, slot, generation };
@@ -279,6 +286,8 @@ impl Worker {
             if limited {
                 hosted.recount(&mut self.held);
             }
+            self.consider_giving_way(key);
+            let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { continue };
             if let Some(at) = hosted.topic.next_deadline()
                 && hosted.armed.is_none_or(|armed| at < armed)
             {
@@ -430,6 +439,9 @@ impl Worker {
             self.names.insert(name.clone(), Named::Deleting(std::mem::take(&mut waiting)));
         }
         tracing::debug!(topic = %name, "topic unloaded");
+        for event in hosted.kept_back {
+            self.undeliverable(key, event);
+        }
         for told in hosted.leaving {
             told();
         }

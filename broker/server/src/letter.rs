@@ -41,6 +41,33 @@ pub(crate) enum Letter {
     Call(Box<dyn FnOnce(&mut Worker) + Send>),
 }
 
+impl Letter {
+    /// Whether it goes before what may wait: everything that delivery lives on (acks, permits, what storage and other workers
+    /// answer). Publishes wait, so that they never keep messages from consumers, and with them whatever a client may say
+    /// behind a publish or behind another letter that waits.
+    pub(crate) fn is_urgent(&self) -> bool {
+        match self {
+            Letter::ToConnection { .. }
+            | Letter::BlockDone(_)
+            | Letter::Answer { .. }
+            | Letter::Accepted(_)
+            | Letter::Loaded { .. }
+            | Letter::LogHasRoom => true,
+            Letter::ToTopic { event, .. } => matches!(
+                event,
+                TopicEvent::Ack(_)
+                    | TopicEvent::Flow { .. }
+                    | TopicEvent::SetWritable { .. }
+                    | TopicEvent::Redeliver { .. }
+                    | TopicEvent::ReadDone(_)
+                    | TopicEvent::LedgerCreated { .. }
+                    | TopicEvent::Changed { .. }
+            ),
+            Letter::Open { .. } | Letter::Call(_) => false,
+        }
+    }
+}
+
 /// Told that a topic is loaded here, or why it is not.
 pub(crate) type WhenOpen = Box<dyn FnOnce(Result<(&mut Worker, TopicRef), LoadError>) + Send>;
 

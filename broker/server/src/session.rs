@@ -13,6 +13,7 @@ use crate::catalog;
 use crate::clock::wall_ms;
 use crate::connection::Connection;
 use crate::letter::{Letter, Opener, TopicEvent, TopicRef};
+use crate::lull;
 use crate::route::{Route, Stage};
 use crate::worker::Worker;
 
@@ -104,6 +105,10 @@ impl Worker {
             Command::Send(send) => return self.publish(key, &send, payload),
             Command::Ack(ack) => self.ack(key, ack),
             Command::Flow(flow) => {
+                if let Some(route) = connection.consumers.get_mut(&flow.consumer_id) {
+                    route.permits = route.permits.saturating_add(i64::from(flow.permits));
+                    connection.needs_permits = lull::are_few(route.permits);
+                }
                 self.pass_on(key, flow.consumer_id, |key, slot| TopicEvent::Flow { key, slot, permits: flow.permits });
             }
             Command::Ping => self.tell(key, &Command::Pong),

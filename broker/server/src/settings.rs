@@ -35,6 +35,8 @@ pub struct ServerSettings {
     pub cluster: String,
     /// Event loops.
     pub io_threads: NonZeroUsize,
+    /// How long a busy loop lets pass from the beginning of a turn to that of the next; zero never rests.
+    pub turn_interval: Duration,
     /// Sockets of the Pulsar protocol.
     pub pulsar: Vec<Listen>,
     /// Sockets of HTTP.

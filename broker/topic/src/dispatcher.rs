@@ -16,6 +16,7 @@ use crate::consumer::{Consumer, ConsumerIndex, Parcel};
 use crate::delayed::Delayed;
 use crate::errand::SubscriptionIndex;
 use crate::lent::Lent;
+use crate::pace::Stride;
 use crate::read_ahead::{Range, ReadAhead, Wanted};
 use crate::{Effect, SubscriptionKind, Turn};
 
@@ -31,6 +32,7 @@ pub(crate) struct Lane {
     pub(crate) consumers: Slab<Consumer>,
     pub(crate) reads: ReadAhead,
     pub(crate) delayed: Delayed,
+    pub(crate) stride: Stride,
     pub(crate) messages_out: u64,
     pub(crate) bytes_out: u64,
     pub(crate) messages_redelivered: u64,
@@ -250,6 +252,7 @@ impl Lane {
             consumers: Slab::new(),
             reads: ReadAhead::default(),
             delayed: Delayed::default(),
+            stride: Stride::default(),
             messages_out: 0,
             bytes_out: 0,
             messages_redelivered: 0,
@@ -336,7 +339,7 @@ impl Lane {
             self.messages_redelivered += u64::from(messages);
         }
         self.per_entry = (self.per_entry * 7 + messages.min(1 << 20) * 16).div_ceil(8);
-        turn.out.push(Effect::Deliver { to: consumer.key, at, redeliveries, ack_set, epoch: consumer.epoch, bytes });
+        turn.out.push(Effect::Deliver { to: consumer.key, at, messages, redeliveries, ack_set, epoch: consumer.epoch, bytes });
     }
 }
 

@@ -14,6 +14,7 @@ mod pages;
 mod queue;
 mod reader;
 mod recovery;
+mod rhythm;
 mod runs;
 mod segment;
 mod slow;

@@ -27,6 +27,7 @@ pub(crate) fn settings() -> ServerSettings {
     ServerSettings {
         cluster: "standalone".into(),
         io_threads: NonZeroUsize::new(2).unwrap(),
+        turn_interval: Duration::from_micros(400),
         pulsar: vec![any],
         http: vec![],
         max_message_bytes: 1 << 20,

@@ -361,4 +361,4 @@ fn takes(lane: &Lane, consumer: ConsumerIndex, lent: &Lent<'_>) -> bool {
 }
 
 /// Entries behind the read position that stay in the cache while something waits.
-const KEPT: i64 = 2_000;
+const KEPT: i64 = 50_000;
