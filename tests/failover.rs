@@ -60,7 +60,7 @@ async fn one_of_a_lower_number_takes_over_from_one_that_is_there() {
 }
 
 #[tokio::test]
-async fn each_change_is_told_once_and_after_the_answer_to_subscribe() {
+async fn each_change_is_told_once_and_to_those_who_listen() {
     let broker = Setup::default().set("activeConsumerFailoverDelayTimeMillis", 50).start();
     let mut wire = Wire::connect(&broker).await;
     let told = |command: Command| match command {
@@ -73,10 +73,13 @@ async fn each_change_is_told_once_and_after_the_answer_to_subscribe() {
         ..subscribe("t", "s", SubscriptionType::Failover, id)
     };
     wire.subscribe(named(1, 1)).await;
+    wire.raw.send(wire::Flow { consumer_id: 1, permits: 1 }).await.unwrap();
     assert_eq!(told(wire.next().await.command), (1, true));
     wire.subscribe(named(2, 2)).await;
+    wire.raw.send(wire::Flow { consumer_id: 2, permits: 1 }).await.unwrap();
     assert_eq!(told(wire.next().await.command), (2, false));
     wire.subscribe(named(3, 0)).await;
+    wire.raw.send(wire::Flow { consumer_id: 3, permits: 1 }).await.unwrap();
     assert_eq!(told(wire.next().await.command), (1, false));
     assert_eq!(told(wire.next().await.command), (3, true));
     wire.raw.send(proto::CommandCloseConsumer { consumer_id: 3, request_id: 77, ..Default::default() }).await.unwrap();

@@ -2,8 +2,10 @@
 
 mod admin;
 mod batch_acks;
+mod batch_churn;
 mod chunks;
 mod command_line;
+mod crowding;
 mod deduplication;
 mod delayed;
 mod durability;

@@ -135,3 +135,23 @@ async fn an_owner_that_comes_back_after_an_unload_keeps_its_epoch() {
     drop(owner);
     drop(produce(&client, "u").await);
 }
+
+/// The initial subscription is the one that is there before a producer's first message, so that a dead letter topic keeps it.
+#[tokio::test]
+async fn an_empty_initial_subscription_is_none_and_one_with_a_name_is_created() {
+    let broker = Broker::start();
+    let mut wire = Wire::connect(&broker).await;
+    let produces = |topic: &str, id: u64, initial: &str| proto::CommandProducer {
+        topic: topic.to_owned(),
+        producer_id: id,
+        initial_subscription_name: Some(initial.to_owned()),
+        ..Default::default()
+    };
+    for (id, topic, initial) in [(1, "none", ""), (2, "one", "s")] {
+        let answer = wire.request(|request_id| proto::CommandProducer { request_id, ..produces(topic, id, initial) }.into()).await;
+        assert!(matches!(answer, Command::ProducerSuccess(_)), "{answer:?}");
+        let stats = crate::admin::topic_stats(&broker, &format!("persistent/public/default/{topic}"));
+        let names: Vec<_> = stats["subscriptions"].as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(names, if initial.is_empty() { vec![] } else { vec![initial] });
+    }
+}

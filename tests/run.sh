@@ -179,6 +179,7 @@ if [ -n "${GEMINGA_BIN:-}" ] && check "build the tests" cargo test --workspace -
     slowest "$LOG"
     if quietly "install python packages" python_packages; then
         tests "official client and readme" "$VENV/bin/python" -m unittest discover --verbose --start-directory tests/python
+        grep -ho 'case [a-z], .*' "$LOG" | sed 's/^/        /'
     else
         FAILED=$((FAILED + 1))
         told FAIL "install python packages" "$TOOK"

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import tempfile
 import time
+import urllib.request
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,7 +23,8 @@ def environment():
 class Broker:
     """A running broker; killed, and its directory removed, at the end of a `with` block."""
 
-    def __init__(self):
+    def __init__(self, **settings):
+        self.settings = settings
         self.home = Path(tempfile.mkdtemp(prefix="geminga-"))
         self.data = self.home / "data"
         self.process = None
@@ -41,10 +43,11 @@ class Broker:
     def start(self):
         """Starts it; after a first time on the same ports."""
         ports = [self.port("pulsar"), self.port("http")] if self.endpoints else [0, 0]
-        settings = ["--set", f"brokerServicePort={ports[0]}", "--set", f"webServicePort={ports[1]}"]
+        settings = {"brokerServicePort": ports[0], "webServicePort": ports[1], **self.settings}
+        flags = [flag for key, value in settings.items() for flag in ("--set", f"{key}={value}")]
         with open(self.home / "broker.log", "a") as log:
             self.process = subprocess.Popen(
-                [BINARY, "--data", self.data, *settings], env=environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                [BINARY, "--data", self.data, *flags], env=environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         self.endpoints = self.wait_until_ready()
 
@@ -73,6 +76,23 @@ class Broker:
 
     def port(self, scheme):
         return int(self.endpoints[scheme].rstrip("/").rsplit(":", 1)[1])
+
+    def get(self, path):
+        with urllib.request.urlopen(f"{self.http}{path}", timeout=PATIENCE) as answer:
+            return answer.read()
+
+    def stats(self, topic):
+        """Numbers of a topic of the default namespace."""
+        return json.loads(self.get(f"/admin/v2/persistent/public/default/{topic}/stats"))
+
+    def subscription(self, topic, name):
+        return self.stats(topic)["subscriptions"][name]
+
+    def metric(self, name, topic):
+        """The sample of this family that tells of one topic of the default namespace."""
+        label = f'topic="persistent://public/default/{topic}"'
+        lines = self.get("/metrics").decode().splitlines()
+        return float(next(line for line in lines if line.startswith(f"{name}{{") and label in line).split()[-1])
 
     def kill(self):
         """kill -9."""

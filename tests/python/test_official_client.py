@@ -1,19 +1,12 @@
 """The official Python client produces and consumes, across restarts and `kill -9`."""
 
-import json
 import unittest
-import urllib.request
 
 import pulsar
 
 from broker import Broker
+from talk import EARLIEST, client
 
-QUIET = pulsar.ConsoleLogger(pulsar.LoggerLevel.Error)
-EARLIEST = pulsar.InitialPosition.Earliest
-
-
-def client(broker):
-    return pulsar.Client(broker.url, operation_timeout_seconds=20, logger=QUIET)
 
 
 def receive(consumer, count):
@@ -133,8 +126,7 @@ class OfficialClient(unittest.TestCase):
             producer = c.create_producer("t", batching_enabled=False)
             for _ in range(3):
                 producer.send(b"x")
-            with urllib.request.urlopen(f"{broker.http}/admin/v2/persistent/public/default/t/stats", timeout=20) as answer:
-                stats = json.load(answer)
+            stats = broker.stats("t")
             self.assertEqual(stats["msgInCounter"], 3)
             self.assertEqual(stats["subscriptions"]["s"]["msgBacklog"], 3)
             self.assertEqual(len(stats["publishers"]), 1)

@@ -51,7 +51,8 @@ impl Worker {
     /// Bytes came in. Returns how many more the frame at hand needs at least.
     pub(crate) fn received(&mut self, key: ConnectionKey, buffer: &mut BytesMut) -> usize {
         let now = self.now.monotonic_ms;
-        let budget = self.shared.settings.publish_share();
+        let log_is_full = self.shared.log_room.is_spent(self.index);
+        let budget = if log_is_full { 0 } else { self.shared.settings.publish_share() };
         loop {
             let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return 0 };
             connection.heard_ms = now;
@@ -205,7 +206,7 @@ impl Worker {
         self.send(topic.worker, Letter::ToTopic { topic, event });
     }
 
-    fn producer(&mut self, key: ConnectionKey, command: proto::CommandProducer) {
+    fn producer(&mut self, key: ConnectionKey, mut command: proto::CommandProducer) {
         let request = command.request_id;
         let name = match self.usable_topic(&command.topic) {
             Ok(name) => name,
@@ -221,8 +222,9 @@ impl Worker {
         if connection.producers.get(&command.producer_id).is_some_and(creating) {
             return self.tell_error(key, request, ServerError::ServiceNotReady, "this producer is being created already");
         }
-        if let Some(Err(message)) = command.initial_subscription_name.as_deref().map(|initial| catalog::check_subscription(&name, initial))
-        {
+        // Some clients always send the field: empty stands for none.
+        let initial_subscription = command.initial_subscription_name.take().filter(|initial| !initial.is_empty());
+        if let Some(Err(message)) = initial_subscription.as_deref().map(|initial| catalog::check_subscription(&name, initial)) {
             return self.tell_error(key, request, ServerError::NotAllowedError, &message);
         }
         let attach = AttachProducer {
@@ -232,7 +234,7 @@ impl Worker {
             epoch: command.epoch(),
             access: mode,
             topic_epoch: command.topic_epoch,
-            initial_subscription: command.initial_subscription_name,
+            initial_subscription,
             name: command.producer_name.filter(|n| !n.is_empty()),
             properties: properties(command.metadata),
             address: connection.address.to_string(),

@@ -4,7 +4,7 @@ use ledger::Position;
 
 use crate::event::{AttachConsumer, KeySharedPolicy};
 use crate::stats::ConsumerStats;
-use crate::{ConsumerKey, Now};
+use crate::{ConsumerKey, Now, Reply};
 
 /// A consumer's index in its subscription.
 pub(crate) type ConsumerIndex = u32;
@@ -22,8 +22,11 @@ pub(crate) struct Consumer {
     pub(crate) unacked: u64,
     /// Whether its connection takes more.
     pub(crate) writable: bool,
-    /// Whether it was told last that it is the active one; none before it was told anything.
-    pub(crate) told_active: Option<bool>,
+    /// Until when nothing is said of its own accord that a FLOW has not shown to be expected: some clients drop what comes before
+    /// they have seen that they are attached.
+    pub(crate) silent_until: Option<u64>,
+    /// Whether it was told last that it is the active one, or is to be told when the silence ends; none if there was nothing to tell.
+    told_active: Option<bool>,
     /// How it wants keys to be split.
     pub(crate) key_shared: KeySharedPolicy,
     name: String,
@@ -47,6 +50,7 @@ impl Consumer {
             permits: 0,
             unacked: 0,
             writable: true,
+            silent_until: Some(now.monotonic_ms + SILENCE_MS),
             told_active: None,
             key_shared: attach.key_shared,
             name: attach.name,
@@ -69,6 +73,25 @@ impl Consumer {
     pub(crate) fn flow(&mut self, permits: u32, now: Now) {
         self.permits = self.permits.saturating_add(i64::from(permits));
         self.last_flow_ms = now.wall_ms;
+    }
+
+    /// Whether it knows, or is about to hear, that it is the active one; none if it was told nothing.
+    pub(crate) fn told_active(&self) -> Option<bool> {
+        self.told_active
+    }
+
+    /// Tells it whether it is the active one, if it listens already.
+    pub(crate) fn tell_active(&mut self, active: bool) -> Option<Reply> {
+        self.told_active = Some(active);
+        let reply = Reply::ActiveChange { consumer: self.key, active };
+        self.silent_until.is_none().then_some(reply)
+    }
+
+    /// It listens from now on; returns what it was to be told meanwhile.
+    pub(crate) fn end_silence(&mut self) -> Option<Reply> {
+        self.silent_until.take()?;
+        let active = self.told_active?;
+        Some(Reply::ActiveChange { consumer: self.key, active })
     }
 
     /// Whether it would take an entry now; `max_unacked` 0 is no limit.
@@ -116,6 +139,9 @@ impl Consumer {
         }
     }
 }
+
+/// How long a consumer that asks for nothing is waited for before it is told something.
+const SILENCE_MS: u64 = 1_000;
 
 /// One entry on its way to a consumer.
 pub(crate) struct Parcel {

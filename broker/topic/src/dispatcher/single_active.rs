@@ -5,11 +5,11 @@
 
 use ledger::Position;
 
-use super::failover::elect;
+use super::failover::{announce, elect, end_silences, first_end_of_silence, tell};
 use super::{Budget, Lane, Part, Step};
+use crate::Turn;
 use crate::consumer::{ConsumerIndex, Parcel};
 use crate::lent::Lent;
-use crate::{Effect, Reply, Turn};
 
 /// Exclusive and Failover subscriptions.
 #[derive(Debug, Default)]
@@ -21,6 +21,8 @@ pub(crate) struct SingleActive {
     /// Who gets everything at present; nobody gets anything while a takeover waits.
     serving: Option<ConsumerIndex>,
     takeover_at: Option<u64>,
+    /// When a consumer that has said nothing yet is told nevertheless.
+    tell_at: Option<u64>,
     /// Whether the one that was served left others behind.
     left_behind: bool,
 }
@@ -66,12 +68,13 @@ impl SingleActive {
             self.takeover_at.get_or_insert(turn.now.monotonic_ms + delay);
         }
         let active = self.active;
-        tell(lane, turn, false, |consumer, told| told.is_none() && Some(consumer) != active);
+        tell(&mut lane.consumers, turn, false, |consumer, told| told.is_none() && Some(consumer) != active);
+        self.tell_at = first_end_of_silence(&lane.consumers);
     }
 
-    /// When the next consumer takes over.
+    /// When the next consumer takes over, or is told.
     pub(super) fn deadline(&self) -> Option<u64> {
-        self.takeover_at
+        self.takeover_at.into_iter().chain(self.tell_at).min()
     }
 
     /// Lets the next consumer take over if it is time; returns whether it did.
@@ -79,6 +82,10 @@ impl SingleActive {
         let due = self.takeover_at.is_some_and(|at| at <= turn.now.monotonic_ms);
         if due {
             self.take_over(lane, lent, turn);
+        }
+        if self.tell_at.is_some_and(|at| at <= turn.now.monotonic_ms) {
+            end_silences(&mut lane.consumers, turn);
+            self.tell_at = first_end_of_silence(&lane.consumers);
         }
         due
     }
@@ -93,9 +100,7 @@ impl SingleActive {
                 lane.cursor.rewind(lent.ledger);
             }
         }
-        let active = self.active;
-        tell(lane, turn, false, |consumer, told| told != Some(false) && Some(consumer) != active);
-        tell(lane, turn, true, |consumer, told| told != Some(true) && Some(consumer) == active);
+        announce(&mut lane.consumers, self.active, turn);
     }
 
     /// Who is the active one.
@@ -149,17 +154,6 @@ impl SingleActive {
         if self.serving == Some(by) {
             lane.reads.forget_new();
             lane.cursor.rewind(lent.ledger);
-        }
-    }
-}
-
-/// Tells those consumers that `whom` picks whether they are the active one; `whom` sees what each was told last.
-fn tell(lane: &mut Lane, turn: &mut Turn<'_>, active: bool, whom: impl Fn(ConsumerIndex, Option<bool>) -> bool) {
-    for (index, consumer) in &mut lane.consumers {
-        if whom(u32::try_from(index).unwrap_or(u32::MAX), consumer.told_active) {
-            consumer.told_active = Some(active);
-            let reply = Reply::ActiveChange { consumer: consumer.key, active };
-            turn.out.push(Effect::Reply { to: consumer.key.connection, reply });
         }
     }
 }

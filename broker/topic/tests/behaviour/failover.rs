@@ -6,12 +6,19 @@ use topic::{AckIds, Effect, Now, Reply, SubscriptionKind::Failover, Topic, Turn}
 use crate::client::{Consumer, ack, attach, consume, flow, got, got_at, leave, producer, publish};
 use crate::sim::owner::{Owner, small_settings};
 
-/// Attaches a consumer; who is told what it is comes after its answer, and is left to be asked for.
+/// Attaches a consumer that listens; who is told what it is is left to be asked for.
 fn join(owner: &mut Owner, id: u64) -> Consumer {
     join_with(owner, id, 0)
 }
 
 fn join_with(owner: &mut Owner, id: u64, priority: i32) -> Consumer {
+    let consumer = join_silently(owner, id, priority);
+    flow(owner, consumer, 0);
+    consumer
+}
+
+/// Attaches a consumer that says nothing more.
+fn join_silently(owner: &mut Owner, id: u64, priority: i32) -> Consumer {
     let mut asked = attach(id, Failover);
     asked.priority = priority;
     owner.call(|topic, turn| topic.attach_consumer(turn, asked));
@@ -21,8 +28,7 @@ fn join_with(owner: &mut Owner, id: u64, priority: i32) -> Consumer {
         _ => None,
     };
     let at = owner.heard.iter().position(|effect| answer(effect).is_some()).expect("attached");
-    let told = owner.heard.iter().position(|effect| change(effect).is_some_and(|(told, _)| told == id));
-    assert!(told.is_none_or(|told| told > at), "told before it knew that it is attached");
+    assert!(!owner.heard.iter().any(|effect| change(effect).is_some_and(|(told, _)| told == id)), "told before it listened");
     answer(&owner.heard.remove(at)).expect("attached")
 }
 
@@ -143,6 +149,33 @@ fn those_that_stand_by_are_told_so_and_cannot_ask_for_redelivery() {
     owner.call(|topic, turn| topic.redeliver(turn, active.key, active.slot, Vec::new(), None));
     owner.settle();
     assert_eq!(got_at(&mut owner), sent);
+}
+
+#[test]
+fn a_consumer_is_told_when_it_first_asks_for_messages_or_after_a_second() {
+    let mut owner = Owner::new(small_settings());
+    let active = join_silently(&mut owner, 1, 0);
+    owner.wait(600);
+    let other = join_silently(&mut owner, 2, 1);
+    owner.wait(399);
+    assert_eq!(told(&mut owner), []);
+    owner.wait(1);
+    assert_eq!(told(&mut owner), [(1, true)]);
+    flow(&mut owner, other, 1);
+    assert_eq!(told(&mut owner), [(2, false)]);
+    flow(&mut owner, active, 1);
+    owner.wait(60_000);
+    assert_eq!(told(&mut owner), [], "once is enough");
+}
+
+#[test]
+fn a_consumer_that_listens_late_hears_only_what_holds_now() {
+    let mut owner = Owner::new(topic::TopicSettings { failover_delay_ms: 0, ..small_settings() });
+    let late = join_silently(&mut owner, 1, 1);
+    join(&mut owner, 2);
+    assert_eq!(told(&mut owner), [(2, true)]);
+    flow(&mut owner, late, 10);
+    assert_eq!(told(&mut owner), [(1, false)]);
 }
 
 #[test]

@@ -118,6 +118,27 @@ fn a_reader_survives_the_gap_that_a_seek_leaves_and_not_more() {
 }
 
 #[test]
+fn a_reader_that_repeats_its_first_start_stays_where_it_was_sent() {
+    let mut owner = Owner::new(small_settings());
+    let to = producer(&mut owner, 1);
+    let sent = publish(&mut owner, to, 10);
+    for first in [StartAt::Earliest, StartAt::Latest, StartAt::At(sent[2])] {
+        let mut asked = attach(1, Exclusive);
+        asked.durable = false;
+        asked.start = Some(first);
+        let reader = consume(&mut owner, asked.clone());
+        for (sent_to, next) in [(SeekTo::Time(1_004), 4), (SeekTo::Message(sent[7]), 7), (SeekTo::Time(2_000), 10)] {
+            seek(&mut owner, reader, sent_to);
+            assert_eq!(consume(&mut owner, asked.clone()).key, reader.key);
+            flow(&mut owner, reader, 100);
+            assert_eq!(got_at(&mut owner), sent[next..]);
+        }
+        leave(&mut owner, reader);
+        assert_eq!(owner.topic.stats().subscriptions.len(), 0);
+    }
+}
+
+#[test]
 fn a_reader_starts_at_its_message_and_leaves_no_trace() {
     let mut owner = Owner::new(small_settings());
     let to = producer(&mut owner, 1);
