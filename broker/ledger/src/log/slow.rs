@@ -108,6 +108,16 @@ impl LogFile for SlowFile {
         Ok(written)
     }
 
+    fn takes_pages(&self) -> bool {
+        self.inner.takes_pages()
+    }
+
+    fn write_pages(&self, pages: &[u8], offset: u64) -> io::Result<usize> {
+        let written = self.inner.write_pages(pages, offset)?;
+        self.disk.written(written, Instant::now());
+        Ok(written)
+    }
+
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.inner.read_at(buffer, offset)
     }
