@@ -105,11 +105,15 @@ impl KeyShared {
         }
     }
 
-    /// Sends what waits, to each consumer in turn as much as it takes.
+    /// Sends what waits, to each consumer in turn as much as it takes. What has to be read for that is read from the oldest on: then
+    /// consumers that are at different places come together, and an entry is hardly ever read for one of them and again for another.
     fn send_waiting(&mut self, budget: &mut Budget, lane: &mut Lane, lent: &mut Lent<'_>, turn: &mut Turn<'_>) -> Step {
         let count = self.consumers.len().max(1);
         let start = self.next;
-        for place in (start..start + count).map(|place| place % count) {
+        self.next = (start + 1) % count;
+        let mut missing: Option<Position> = None;
+        let mut step = Step::Idle;
+        'all: for place in (start..start + count).map(|place| place % count) {
             let Some(to) = self.consumers.get(place).copied() else { continue };
             while takes(lane, to, lent) && !held::is_over_limit(&self.pending, lent) {
                 let Some(at) = self.pending.again().first(to) else { break };
@@ -119,10 +123,11 @@ impl KeyShared {
                 };
                 if budget.is_spent() {
                     self.next = place;
-                    return Step::More;
+                    step = Step::More;
+                    break 'all;
                 }
                 let Some(entry) = lane.entry(at, lent, turn) else {
-                    self.read_again(at, lane, lent, turn);
+                    missing = Some(missing.map_or(at, |other| other.min(at)));
                     break;
                 };
                 self.pending.again_mut().take(to);
@@ -131,8 +136,10 @@ impl KeyShared {
                 self.send(to, Parcel { at, messages, redeliveries, bytes: entry.bytes }, budget, lane, lent, turn);
             }
         }
-        self.next = (start + 1) % count;
-        Step::Idle
+        if let Some(at) = missing {
+            self.read_again(at, lane, lent, turn);
+        }
+        step
     }
 
     /// Sends what is due to whoever owns its key now, or has it wait like anything else of that key.
@@ -222,7 +229,7 @@ impl KeyShared {
     /// Reads on. What its owner cannot take yet waits, so that others get theirs.
     fn send_new(&mut self, budget: &mut Budget, lane: &mut Lane, lent: &mut Lent<'_>, turn: &mut Turn<'_>) -> Step {
         loop {
-            if held::is_over_limit(&self.pending, lent) || !self.anyone_takes(lane, lent) {
+            if held::is_over_limit(&self.pending, lent) || !self.anyone_wants_new(lane, lent) {
                 return Step::Idle;
             }
             let Some(at) = lane.next_new(lent).filter(|_| !lane.delayed.is_full()) else { return Step::Idle };
@@ -334,6 +341,17 @@ impl KeyShared {
         }
         let taker = self.consumers.iter().find(|consumer| takes(lane, **consumer, lent));
         taker.inspect(|taker| self.taker = **taker).is_some()
+    }
+
+    /// Whether there is somebody to look for new entries for: who takes entries and has none waiting. Whoever has gets those first, even
+    /// if they have to be read again; looking further meanwhile would only add to what waits, and to what has to be read twice.
+    fn anyone_wants_new(&mut self, lane: &Lane, lent: &Lent<'_>) -> bool {
+        let wants = |keys: &KeyShared, consumer| takes(lane, consumer, lent) && keys.pending.again().first(consumer).is_none();
+        if wants(self, self.taker) {
+            return true;
+        }
+        let taker = self.consumers.iter().copied().find(|consumer| wants(self, *consumer));
+        taker.inspect(|taker| self.taker = *taker).is_some()
     }
 
     /// Permits of the consumers that take entries.
