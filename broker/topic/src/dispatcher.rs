@@ -18,7 +18,7 @@ use crate::errand::SubscriptionIndex;
 use crate::lent::Lent;
 use crate::pace::Stride;
 use crate::read_ahead::{Range, ReadAhead, Wanted};
-use crate::{Effect, SubscriptionKind, Turn};
+use crate::{Effect, Now, SubscriptionKind, Turn};
 
 use key_shared::KeyShared;
 use shared::Shared;
@@ -129,6 +129,14 @@ impl Dispatcher {
         match self {
             Dispatcher::SingleActive(single) => single.tick(lane, lent, turn),
             Dispatcher::Shared(_) | Dispatcher::KeyShared(_) => false,
+        }
+    }
+
+    /// Entries that were read and wait for consumers who take what comes.
+    pub(crate) fn waiting_for_active(&self, lane: &Lane, now: Now) -> u64 {
+        match self {
+            Dispatcher::KeyShared(keys) => keys.waiting_for_active(lane, now),
+            Dispatcher::SingleActive(_) | Dispatcher::Shared(_) => 0,
         }
     }
 

@@ -6,9 +6,11 @@
 //! hold nobody up.
 
 use crate::dispatcher::Lane;
+use crate::subscription::Subscription;
 use crate::{Now, Topic};
 
-/// A subscription that has more entries than this before it is given way to, until it has no more than [`NEAR`].
+/// A subscription that has more entries than this before it is given way to, until it has no more than [`NEAR`]. What was read and waits
+/// for a consumer of a Key_Shared subscription that takes what comes counts, too: the others are not to run ahead of it.
 const FAR: u64 = 8 * 1024;
 const NEAR: u64 = 2 * 1024;
 /// How long publishing gives way on end at most, in milliseconds. It earns two of them in each in which it does not.
@@ -71,12 +73,18 @@ impl Topic {
         }
         let limit = if self.pace.gives_way { NEAR } else { FAR };
         let ledger = &self.ledgers.chain;
-        let is_far = |lane: &Lane| ledger.count(ledger.previous(lane.cursor.read_position()), ledger.last_confirmed()) > limit;
-        let mut lanes = self.subscriptions.iter().map(|(_, subscription)| &subscription.lane);
+        let is_far = |Subscription { lane, dispatcher, .. }: &Subscription| {
+            let unread = ledger.count(ledger.previous(lane.cursor.read_position()), ledger.last_confirmed());
+            unread + dispatcher.waiting_for_active(lane, now) > limit
+        };
+        let mut subscriptions = self.subscriptions.iter().map(|(_, subscription)| subscription);
         self.pace.gives_way = is_patient
             && !self.closing
             && self.fenced.is_none()
-            && lanes.any(|lane| lane.stride.follows && !lane.consumers.is_empty() && is_far(lane));
+            && subscriptions.any(|subscription| {
+                let lane = &subscription.lane;
+                lane.stride.follows && !lane.consumers.is_empty() && is_far(subscription)
+            });
         self.pace.gives_way
     }
 

@@ -17,12 +17,12 @@ use wire::ServerError;
 use wire::payload::Chunk;
 
 use super::{Budget, Lane, Part, Step, held};
-use crate::Turn;
 use crate::consumer::{Consumer, ConsumerIndex, Parcel};
 use crate::event::{KeySharedPolicy, KeySplit, TopicSettings};
 use crate::lent::Lent;
 use crate::pending::Unacked;
 use crate::read_ahead::{Range, Wanted};
+use crate::{Now, Turn};
 
 use replay::Replay;
 use sieve::Sieve;
@@ -274,6 +274,7 @@ impl KeyShared {
     fn send(&mut self, to: ConsumerIndex, parcel: Parcel, budget: &mut Budget, lane: &mut Lane, lent: &mut Lent<'_>, turn: &mut Turn<'_>) {
         if let Some(consumer) = lane.consumer_mut(to) {
             consumer.unacked += u64::from(parcel.messages);
+            consumer.sent_at_ms = turn.now.monotonic_ms;
         }
         budget.spend(parcel.bytes.len());
         lane.send(to, parcel, lent, turn);
@@ -304,6 +305,17 @@ impl KeyShared {
     /// Whether an entry that was read for redelivery would be sent at once; others are read when they are.
     pub(super) fn wants_again(&self, at: Position, consumers: &Slab<Consumer>) -> bool {
         self.pending.waiting_slot(at).is_some_and(|slot| self.reaches(at, slot, consumers))
+    }
+
+    /// Entries that wait for consumers who take what comes, and get it a little later. What waits for one who has stopped does not count.
+    pub(super) fn waiting_for_active(&self, lane: &Lane, now: Now) -> u64 {
+        let replay = self.pending.again();
+        if replay.len() == 0 {
+            return 0;
+        }
+        let is_active = |consumer: &Consumer| now.monotonic_ms < consumer.sent_at_ms + STOPPED_AFTER_MS;
+        let active = self.consumers.iter().filter(|index| lane.consumer(**index).is_some_and(is_active));
+        active.map(|index| replay.ready(*index) as u64).sum()
     }
 
     /// The oldest entry that is worth a place in the cache: what waits is often wanted soon, but not what lies far back.
@@ -377,6 +389,9 @@ fn part<'a>(entry: &'a Entry, lent: &Lent<'_>) -> Option<Chunk<'a>> {
 fn takes(lane: &Lane, consumer: ConsumerIndex, lent: &Lent<'_>) -> bool {
     lane.consumer(consumer).is_some_and(|consumer| consumer.takes(lent.settings.max_unacked_per_consumer))
 }
+
+/// A consumer that has been sent nothing for so long has stopped, as far as publishing is concerned.
+const STOPPED_AFTER_MS: u64 = 100;
 
 /// Entries behind the read position that stay in the cache while something waits.
 const KEPT: i64 = 50_000;
