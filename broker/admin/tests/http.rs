@@ -47,6 +47,7 @@ fn settings() -> ServerSettings {
         pattern_evaluation: true,
         pattern_max_length: 50,
         default_bundles: 4,
+        schemas: metadata::schemas::Defaults::default(),
         shutdown_timeout: Duration::from_secs(5),
         topic: TopicSettings {
             ledger: LedgerLimits { max_entries: 1000, max_bytes: 1 << 20, min_age_ms: 0, max_age_ms: 0 },

@@ -38,6 +38,7 @@ pub mod ownership;
 pub mod partitioned;
 pub mod paths;
 mod plan;
+pub mod schemas;
 mod session;
 mod sessions;
 mod store;

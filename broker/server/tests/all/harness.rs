@@ -52,6 +52,7 @@ pub(crate) fn settings() -> ServerSettings {
         auto_topic_partitions: None,
         max_partitions: 8,
         default_bundles: 4,
+        schemas: metadata::schemas::Defaults::default(),
         shutdown_timeout: Duration::from_secs(5),
         topic: TopicSettings {
             ledger: LedgerLimits { max_entries: 1000, max_bytes: 1 << 30, min_age_ms: 0, max_age_ms: 3_600_000 },
