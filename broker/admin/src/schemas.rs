@@ -117,15 +117,14 @@ async fn with_topic<T: Send + 'static>(
 fn posted(body: &[u8]) -> Result<Schema, Refusal> {
     let posted: PostedSchema =
         optional(body)?.ok_or_else(|| Refusal::bad_request("The body is an object with `type`, `schema` and `properties`"))?;
-    let kind = SchemaKind::from_name(&posted.kind)
-        .filter(|kind| !kind.is_nothing())
-        .ok_or_else(|| Refusal::unprocessable(format!("{:?} is not a type of schema that can be kept", posted.kind)))?;
+    let kind =
+        SchemaKind::from_name(&posted.kind).ok_or_else(|| Refusal::unprocessable(format!("{:?} is not a type of schema", posted.kind)))?;
     let text = posted.schema.unwrap_or_default();
     let data = match kind {
         SchemaKind::KeyValue => schemas::key_value_from_json(&text)?,
         _ => text.into_bytes(),
     };
-    Ok(Schema { kind, data, properties: posted.properties.unwrap_or_default() })
+    Ok(Schema { kind: kind.as_kept(), data, properties: posted.properties.unwrap_or_default() })
 }
 
 fn shown(found: Registered) -> Result<SchemaJson, Refusal> {

@@ -15,6 +15,9 @@ use serde_json::{Value, json};
 use server::{Endpoints, Listen, ServerSettings};
 use topic::TopicSettings;
 
+#[path = "http/schemas.rs"]
+mod schemas;
+
 fn settings() -> ServerSettings {
     let any = Listen { address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), optional: false };
     ServerSettings {

@@ -227,7 +227,7 @@ impl Worker {
         if let Some(Err(message)) = initial_subscription.as_deref().map(|initial| catalog::check_subscription(&name, initial)) {
             return self.tell_error(key, request, ServerError::NotAllowedError, &message);
         }
-        let schema = match Brought::from_wire(command.schema.take()) {
+        let schema = match Brought::by_producer(command.schema.take()) {
             Ok(schema) => schema,
             Err(message) => return self.tell_error(key, request, ServerError::IncompatibleSchema, &message),
         };
@@ -270,7 +270,7 @@ impl Worker {
         if matches!(connection.consumers.get(&command.consumer_id), Some(Route { stage: Stage::Attaching { .. }, .. })) {
             return self.tell_error(key, request, ServerError::ServiceNotReady, "this consumer is being created already");
         }
-        let schema = match Brought::from_wire(command.schema.take()) {
+        let schema = match Brought::by_consumer(command.schema.take()) {
             Ok(schema) => schema,
             Err(message) => return self.tell_error(key, request, ServerError::IncompatibleSchema, &message),
         };

@@ -85,7 +85,12 @@ impl SchemaKind {
         self.row().2
     }
 
-    /// Whether it says nothing about messages: it is kept nowhere.
+    /// How it is kept: there is one kind for messages that are bytes and nothing else.
+    pub fn as_kept(self) -> SchemaKind {
+        if self == Kind::Bytes { Kind::None } else { self }
+    }
+
+    /// Whether it says nothing about messages.
     pub fn is_nothing(self) -> bool {
         matches!(self, Kind::None | Kind::Bytes)
     }

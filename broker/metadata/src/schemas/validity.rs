@@ -37,7 +37,7 @@ fn check_one(schema: &Schema) -> Result<(), SchemaError> {
         }
         // One of the clients spells nothing as null.
         SchemaKind::String if schema.data == b"null" => Ok(()),
-        // What is kept nowhere, and what others look after, says nothing here; the parts of a pair are looked at by the caller.
+        // What is bytes, and what others look after, says nothing here; the parts of a pair are looked at by the caller.
         SchemaKind::KeyValue | SchemaKind::None | SchemaKind::Bytes | SchemaKind::External => Ok(()),
         _ if schema.data.is_empty() => Ok(()),
         _ => Err(SchemaError::Invalid(format!(

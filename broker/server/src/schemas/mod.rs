@@ -49,22 +49,28 @@ enum Question {
 }
 
 impl Brought {
-    /// What a PRODUCER or SUBSCRIBE brings along.
-    pub(crate) fn from_wire(schema: Option<proto::Schema>) -> Result<Brought, String> {
-        let Some(schema) = schema.map(from_wire).transpose()? else { return Ok(Brought::Nothing) };
-        Ok(match schema.kind {
-            kind if kind.is_nothing() => Brought::Nothing,
-            SchemaKind::AutoConsume => Brought::Automatic,
-            _ => Brought::Some(Box::new(schema)),
+    /// What a PRODUCER brings along. That its messages are bytes and nothing else is a schema too, if it says so.
+    pub(crate) fn by_producer(schema: Option<proto::Schema>) -> Result<Brought, String> {
+        let schema = schema.map(from_wire).transpose()?;
+        Ok(schema.map_or(Brought::Nothing, |schema| Brought::Some(Box::new(schema))))
+    }
+
+    /// What a SUBSCRIBE brings along. Bytes can be had of every topic.
+    pub(crate) fn by_consumer(schema: Option<proto::Schema>) -> Result<Brought, String> {
+        let schema = schema.map(from_wire).transpose()?.filter(|schema| !schema.kind.is_nothing());
+        Ok(match schema {
+            None => Brought::Nothing,
+            Some(schema) if schema.kind == SchemaKind::AutoConsume => Brought::Automatic,
+            Some(schema) => Brought::Some(Box::new(schema)),
         })
     }
 }
 
 fn from_wire(schema: proto::Schema) -> Result<Schema, String> {
-    let kind =
-        SchemaKind::from_number(schema.r#type).ok_or_else(|| format!("schema type {} is not known to this broker", schema.r#type))?;
+    let number = schema.r#type;
+    let kind = SchemaKind::from_number(number).ok_or_else(|| format!("schema type {number} is not known to this broker"))?;
     let properties = schema.properties.into_iter().map(|property| (property.key, property.value)).collect();
-    Ok(Schema { kind, data: schema.schema_data.to_vec(), properties })
+    Ok(Schema { kind: kind.as_kept(), data: schema.schema_data.to_vec(), properties })
 }
 
 /// A version as clients have it.
@@ -80,8 +86,7 @@ impl Worker {
             Opener::Producer { schema, .. } => match std::mem::take(schema) {
                 Brought::Settled => return Some(opener),
                 Brought::Nothing if !self.shared.enforcing.may_hold(&self.shared.settings, name.namespace_str()) => return Some(opener),
-                Brought::Nothing => Question::Without,
-                Brought::Automatic => Question::Producer(Box::new(automatic())),
+                Brought::Nothing | Brought::Automatic => Question::Without,
                 Brought::Some(schema) => Question::Producer(schema),
             },
             Opener::Consumer { schema, attach, .. } => match std::mem::take(schema) {
@@ -120,11 +125,6 @@ impl Worker {
             route.schema_version = Some(version);
         }
     }
-}
-
-/// No producer may bring this along; the registry says so.
-fn automatic() -> Schema {
-    Schema { kind: SchemaKind::AutoConsume, data: Vec::new(), properties: Default::default() }
 }
 
 impl Hosted {
