@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use client::{ConsumerOptions, Message, Producer, Received};
-use geminga_tests::harness::{Broker, Setup, soon};
+use geminga_tests::harness::{Broker, Setup, eventually, soon};
 
 use crate::talk::{by_hand, consume, next, numbers, plain, produce, publish, settle, text, texts};
 
@@ -120,4 +120,21 @@ async fn what_is_due_waits_for_permits_and_uses_them() {
     assert_eq!(poor.waiting(), 0);
     poor.flow(4);
     assert_eq!(texts(&poor, 4).await, numbers(1..5));
+}
+
+#[tokio::test]
+async fn a_message_that_asks_for_too_long_a_delay_is_refused_and_the_next_one_is_not() {
+    let broker = Setup::default().set("delayedDeliveryMaxDelayInMillis", 60_000).start();
+    let client = plain(&broker).await;
+    let producer = produce(&client, "t").await;
+    let at = |ms: u64| Message { deliver_at: Some(now_ms() + ms), ..Message::new("m") };
+    let refusal = soon("an answer", producer.send(at(3_600_000))).await.expect_err("refused");
+    assert!(refusal.to_string().contains("delay of 60000 milliseconds"), "{refusal}");
+    soon("a receipt", producer.send(at(50_000))).await.expect("stored");
+    publish(&producer, ["at once"]).await;
+    // The namespace has the last word, in topics that are in use too.
+    let policy = "/admin/v2/namespaces/public/default/delayedDelivery";
+    let body = r#"{"tickTime":1000,"active":true,"maxDeliveryDelayInMillis":0}"#;
+    assert_eq!(crate::admin::told(&broker, "POST", policy, body).0, 204);
+    eventually("no limit", || async { soon("an answer", producer.send(at(3_600_000))).await.is_ok() }).await;
 }

@@ -1,10 +1,11 @@
 //! Key_Shared subscriptions: each key to one consumer at a time, in order, and no consumer holds back another's keys.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use client::{Client, Consumer, ConsumerOptions, Message, Producer};
-use geminga_tests::harness::{Broker, eventually, soon};
+use geminga_tests::harness::{Broker, Setup, eventually, soon};
 use wire::{KeySharedMode, ServerError, SubscriptionType, proto};
 
 use crate::talk::{by_hand, consume, next, plain, produce, settle, text, texts};
@@ -86,8 +87,17 @@ async fn all_seen(consumers: &[&Consumer], count: usize) -> Vec<Seen> {
 
 #[tokio::test]
 async fn every_key_goes_to_one_of_the_consumers_and_stays_in_order() {
-    let broker = Broker::start();
-    let client = plain(&broker).await;
+    every_key_goes_to_one(&Broker::start(), 750..=1_250).await;
+}
+
+#[tokio::test]
+async fn on_a_ring_every_key_goes_to_one_of_the_consumers_and_stays_in_order() {
+    let broker = Setup::default().set("subscriptionKeySharedUseConsistentHashing", true).start();
+    every_key_goes_to_one(&broker, 500..=1_500).await;
+}
+
+async fn every_key_goes_to_one(broker: &Broker, share: RangeInclusive<usize>) {
+    let client = plain(broker).await;
     let producer = produce(&client, "t").await;
     let consumers = [consume(&client, "t", key_shared("s")).await, consume(&client, "t", key_shared("s")).await];
     let third = consume(&client, "t", key_shared("s")).await;
@@ -99,7 +109,7 @@ async fn every_key_goes_to_one_of_the_consumers_and_stays_in_order() {
     }
     assert!(seen.iter().all(Seen::is_in_order));
     let counts: Vec<usize> = seen.iter().map(|seen| seen.count).collect();
-    assert!(counts.iter().all(|count| (500..=1_600).contains(count)), "{counts:?}");
+    assert!(counts.iter().all(|count| share.contains(count)), "{counts:?}");
 }
 
 #[tokio::test]
@@ -274,7 +284,7 @@ async fn sticky_consumers_get_their_ranges_and_what_nobody_asked_for_waits() {
     let middle = consume(&client, "t", sticky("s", &[(20_001, 30_000), (30_001, 40_000)])).await;
     publish_keys(&producer, spread(600, 300)).await;
     let slot = |n: usize| wire::hash::key_slot(format!("key-{n}").as_bytes());
-    let expected = |range: std::ops::RangeInclusive<u16>| (0..300).filter(|n| range.contains(&slot(*n))).count() * 2;
+    let expected = |range: RangeInclusive<u16>| (0..300).filter(|n| range.contains(&slot(*n))).count() * 2;
     let (in_low, in_middle) = (expected(0..=20_000), expected(20_001..=40_000));
     let seen = all_seen(&[&low, &middle], in_low + in_middle).await;
     assert_eq!((seen[0].count, seen[1].count), (in_low, in_middle));

@@ -5,6 +5,7 @@ mod batch_acks;
 mod batch_churn;
 mod chunks;
 mod command_line;
+mod crowding;
 mod deduplication;
 mod delayed;
 mod durability;

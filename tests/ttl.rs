@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use client::{ConsumerOptions, Start};
-use geminga_tests::harness::{Setup, eventually, soon};
+use geminga_tests::harness::{Broker, Setup, eventually, soon};
 
+use crate::admin::{told, topic_stats};
 use crate::talk::{consume, next, numbers, plain, produce, publish, settle, text, texts};
 
 #[tokio::test]
@@ -56,4 +57,21 @@ async fn without_a_limit_nothing_expires() {
     let client = plain(&broker).await;
     let consumer = consume(&client, "t", ConsumerOptions { start: Start::Latest, ..ConsumerOptions::new("s") }).await;
     assert_eq!(texts(&consumer, 10).await, numbers(0..10));
+}
+
+#[tokio::test]
+async fn a_namespaces_limit_acts_on_topics_that_are_in_use() {
+    let broker = Broker::start();
+    let client = plain(&broker).await;
+    let policy = "/admin/v2/namespaces/public/default/messageTTL";
+    let producer = produce(&client, "t").await;
+    soon("closing", consume(&client, "t", ConsumerOptions::new("s")).await.close()).await.expect("closed");
+    publish(&producer, numbers(0..50)).await;
+    let backlog = || topic_stats(&broker, "persistent/public/default/t")["subscriptions"]["s"]["msgBacklog"].as_u64();
+    assert_eq!(told(&broker, "GET", policy, ""), (200, "null".into()));
+    assert_eq!(backlog(), Some(50));
+    tokio::time::sleep(Duration::from_millis(1_100)).await;
+    assert_eq!(told(&broker, "POST", policy, "1").0, 204);
+    eventually("the backlog goes", || async { backlog() == Some(0) }).await;
+    publish(&producer, ["it goes on"]).await;
 }

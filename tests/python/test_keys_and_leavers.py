@@ -35,7 +35,7 @@ def keys_of_the_first(c, keys):
 
 class PausedConsumer(unittest.TestCase):
     def test_one_that_never_asks_does_not_hold_back_the_keys_of_others(self):
-        count, keys = 6_000, 200
+        count, keys = 40_000, 200
         with Broker() as broker:
             c = client(broker)
             mine = keys_of_the_first(c, keys)

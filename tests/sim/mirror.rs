@@ -32,12 +32,13 @@ pub(crate) struct Delivery {
 }
 
 /// What a stored entry says of itself.
-#[derive(Clone, Copy)]
 pub(crate) struct Stored {
     /// The slot of its key.
     pub(crate) slot: u16,
     /// When it must be there, by the wall clock; 0: at once.
     pub(crate) due: u64,
+    /// The larger message that it is a part of.
+    pub(crate) part_of: Option<Vec<u8>>,
 }
 
 /// A subscription as its clients know it.
@@ -63,6 +64,10 @@ pub(crate) struct Mirror {
     last: Option<Position>,
     /// Who has the first parts of larger messages whose last part has not come.
     parts: BTreeMap<Vec<u8>, Index>,
+    /// Which larger messages entries that came are parts of.
+    part_of: BTreeMap<Position, Vec<u8>>,
+    /// Larger messages whose last part came.
+    complete: BTreeSet<Vec<u8>>,
     /// Entries given back that are parts of larger messages.
     waiting_parts: BTreeSet<Position>,
     /// On a Key_Shared subscription.
@@ -100,6 +105,8 @@ impl Mirror {
             waiting: BTreeMap::new(),
             last: None,
             parts: BTreeMap::new(),
+            part_of: BTreeMap::new(),
+            complete: BTreeSet::new(),
             waiting_parts: BTreeSet::new(),
             keys: (kind == SubscriptionKind::KeyShared).then(keys),
         }
@@ -177,7 +184,12 @@ impl Mirror {
             return Err(format!("{at} came to {to} while {} holds it", held.by));
         }
         self.check_left(at, *messages, left.as_ref())?;
-        self.check_key(at, *slot, *to)?;
+        // The rest of a larger message goes where its first parts went, whoever owns the key by now.
+        let begun = part.as_ref().filter(|_| self.is_shared()).map(|(uuid, _)| uuid).filter(|uuid| self.parts.contains_key(*uuid));
+        match begun {
+            Some(uuid) => self.check_follows(at, uuid)?,
+            None => self.check_key(at, *slot, *to)?,
+        }
         match self.waiting.remove(&at) {
             Some((count, _)) if count == *redeliveries => {}
             Some((count, _)) => return Err(format!("{at} came with count {redeliveries}, not {count}")),
@@ -201,7 +213,8 @@ impl Mirror {
         if owners.owner(slot) != Some(to) {
             return Err(format!("{at} came to {to}, but {:?} owns its key", owners.owner(slot)));
         }
-        if let Some((older, _)) = self.waiting.range(..at).find(|(_, (_, other))| *other == slot) {
+        let follows = |older: &Position| self.part_of.get(older).is_some_and(|uuid| self.parts.contains_key(uuid));
+        if let Some((older, _)) = self.waiting.range(..at).find(|(older, (_, other))| *other == slot && !follows(older)) {
             return Err(format!("{at} came before {older} of the same key, which waits for redelivery"));
         }
         match self.draining(slot, to) {
@@ -210,11 +223,25 @@ impl Mirror {
         }
     }
 
+    /// A part comes after those before it, where keys are kept in order.
+    fn check_follows(&self, at: Position, uuid: &Vec<u8>) -> Result<(), String> {
+        let older = self.waiting.range(..at).find(|(older, _)| self.part_of.get(older) == Some(uuid));
+        match older.filter(|_| self.has_keys()) {
+            Some((older, _)) => Err(format!("{at} came before {older} of the same message, which waits for redelivery")),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether it is a part of a larger message whose last part never came.
+    pub(crate) fn is_unfinished(&self, at: Position) -> bool {
+        self.part_of.get(&at).is_some_and(|uuid| !self.complete.contains(uuid))
+    }
+
     /// An entry of the slot that somebody else holds, who has to let go of it first.
     fn draining(&self, slot: u16, owner: Index) -> Option<(Position, Index)> {
         let Some(Keys { owners, .. }) = &self.keys else { return None };
         let held = self.held.iter().find(|(_, held)| held.slot == slot && held.by != owner);
-        held.filter(|_| owners.split() != Split::Loose).map(|(at, held)| (*at, held.by))
+        held.filter(|_| !owners.split().is_loose()).map(|(at, held)| (*at, held.by))
     }
 
     /// New entries of a key come in order and leave none out.
@@ -250,7 +277,10 @@ impl Mirror {
         // What is due may have to wait for room, wherever it lies.
         let is_due = |stored: &Stored| stored.due == 0 || (most == usize::MAX && stored.due <= now);
         let unheld = unheld.filter(|(at, stored)| **at >= self.floor && is_due(stored));
-        let owned = unheld.filter_map(|(at, Stored { slot, .. })| {
+        let owned = unheld.filter_map(|(at, Stored { slot, part_of, .. })| {
+            if let Some(holder) = part_of.as_ref().and_then(|uuid| self.parts.get(uuid)) {
+                return takes(*holder).then_some((*at, *holder));
+            }
             let owner = owners.owner(*slot)?;
             (takes(owner) && !(at_once && self.draining(*slot, owner).is_some())).then_some((*at, owner))
         });
@@ -285,8 +315,10 @@ impl Mirror {
         self.waiting_parts.remove(&at);
         let Some((uuid, is_last)) = part.filter(|_| self.is_shared()) else { return Ok(()) };
         let holder = *self.parts.entry(uuid.clone()).or_insert(to);
+        self.part_of.insert(at, uuid.clone());
         if *is_last {
             self.parts.remove(uuid);
+            self.complete.insert(uuid.clone());
         }
         self.waiting_parts.insert(at);
         if holder == to { Ok(()) } else { Err(format!("{at} is a part of what {holder} gets, and went to {to}")) }
@@ -385,7 +417,7 @@ impl Mirror {
 
     /// The subscription was moved to `floor`.
     pub(crate) fn moved(&mut self, floor: Position) {
-        let split = self.keys.as_ref().map_or(Split::Auto, |keys| keys.owners.split());
+        let split = self.keys.as_ref().map_or(Split::Auto(0), |keys| keys.owners.split());
         *self = Mirror::new(self.kind, self.durable, split, floor);
     }
 

@@ -94,6 +94,8 @@ struct Play {
     requests: BTreeMap<u64, Request>,
     next_request: u64,
     refusing: bool,
+    /// Unacked messages that a subscription may hold for now.
+    crowded: Option<u64>,
     /// Whether no publish asks for a delay.
     undelayed: bool,
     tally: Tally,
@@ -114,14 +116,6 @@ const SUBSCRIPTIONS: [(&str, SubscriptionKind, bool); 8] = [
 
 /// Who is in the play, by subscription. Every second seed is about keys.
 const CASTS: [&[usize]; 2] = [&[0, 0, 1, 1, 1, 2, 2, 3, 7, 7, 7], &[4, 4, 4, 4, 5, 5, 5, 6, 6, 6]];
-
-fn split_of(subscription: &str) -> Split {
-    match subscription {
-        "sticky" => Split::Sticky,
-        "loose" => Split::Loose,
-        _ => Split::Auto,
-    }
-}
 
 /// Plays one seed. An error says what did not hold, and what led to it.
 pub(crate) fn play(seed: u64, script: Script) -> Result<Tally, String> {
@@ -150,6 +144,7 @@ impl Play {
             max_read_bytes: if script.large_reads { 1 << 20 } else { small_settings().max_read_bytes },
             max_look_ahead_per_consumer: if rng.bool() { 0 } else { rng.usize(1..30) },
             max_look_ahead_per_subscription: if rng.bool() { 0 } else { rng.usize(1..60) },
+            key_shared_points: if rng.bool() { 0 } else { rng.u32(1..20) },
             ..small_settings()
         };
         let cache = if rng.u8(..4) == 0 { 0 } else { rng.usize(100..5_000) };
@@ -180,6 +175,7 @@ impl Play {
             requests: BTreeMap::new(),
             next_request: 0,
             refusing: false,
+            crowded: None,
             undelayed: script.large_reads,
             tally: Tally::default(),
             trail: None,
@@ -242,7 +238,8 @@ impl Play {
             980..985 => {
                 self.owner.fail_write();
             }
-            985..988 => self.toggle_refusal(),
+            985..987 => self.toggle_refusal(),
+            987 => self.toggle_crowd(),
             988 => self.fail_appends()?,
             989 => self.refuse_change()?,
             990..993 => self.crash()?,
@@ -271,6 +268,14 @@ impl Play {
         Ok(())
     }
 
+    fn split_of(&self, subscription: &str) -> Split {
+        match subscription {
+            "sticky" => Split::Sticky,
+            "loose" => Split::Loose(self.settings.key_shared_points),
+            _ => Split::Auto(self.settings.key_shared_points),
+        }
+    }
+
     fn request(&mut self, request: Request) -> u64 {
         self.next_request += 1;
         self.requests.insert(self.next_request, request);
@@ -290,6 +295,17 @@ impl Play {
         self.refusing = !self.refusing;
         let refusal = self.refusing.then(|| "the disk is nearly full".to_owned());
         self.owner.call(|topic, turn| topic.set_store_writable(turn, refusal));
+    }
+
+    /// Too much is held of other topics, or no longer.
+    fn toggle_crowd(&mut self) {
+        self.crowded = match self.crowded {
+            Some(_) => None,
+            None => Some(self.rng.u64(0..40)),
+        };
+        let most = self.crowded;
+        self.note(|| format!("a subscription may hold {most:?}"));
+        self.owner.call(|topic, turn| topic.set_crowded(turn, most));
     }
 
     fn fail_appends(&mut self) -> Result<(), String> {
@@ -318,6 +334,7 @@ impl Play {
     fn reloaded(&mut self, crashed: bool) -> Result<(), String> {
         self.owner.heard.clear();
         self.refusing = false;
+        self.crowded = None;
         self.producers.iter_mut().for_each(Producer::closed);
         for consumer in &mut self.consumers {
             consumer.slot = None;
@@ -335,7 +352,8 @@ impl Play {
             let (known, kind, durable) = SUBSCRIPTIONS.into_iter().find(|(known, ..)| *known == name).expect("known");
             // Its creation was never answered: nothing is promised but what comes from now on.
             let floor = self.end();
-            self.mirrors.entry(known).or_insert_with(|| Mirror::new(kind, durable, split_of(known), floor));
+            let split = self.split_of(known);
+            self.mirrors.entry(known).or_insert_with(|| Mirror::new(kind, durable, split, floor));
         }
         self.check_nothing_lost()
     }

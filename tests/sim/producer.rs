@@ -122,10 +122,13 @@ impl Producer {
     /// Has a message in `parts` to send.
     pub(crate) fn produce_parts(&mut self, parts: i32, time: u64) {
         let uuid = format!("p{}-{}", self.index, self.next_sequence);
+        let partition_key = Some(key_of(self.index, self.next_sequence));
         for part in 0..parts {
             let (uuid, num_chunks_from_msg) = (Some(uuid.clone()), Some(parts));
-            let chunk_id = Some(part);
-            self.enqueue(1, MessageMetadata { publish_time: time, uuid, num_chunks_from_msg, chunk_id, ..MessageMetadata::default() });
+            let (chunk_id, partition_key) = (Some(part), partition_key.clone());
+            let what =
+                MessageMetadata { publish_time: time, uuid, num_chunks_from_msg, chunk_id, partition_key, ..MessageMetadata::default() };
+            self.enqueue(1, what);
         }
     }
 
@@ -136,7 +139,7 @@ impl Producer {
             producer_name: format!("p{}", self.index),
             sequence_id: sequence,
             num_messages_in_batch: (messages > 1).then_some(messages as i32),
-            partition_key: Some(key_of(self.index, sequence)),
+            partition_key: what.partition_key.clone().or_else(|| Some(key_of(self.index, sequence))),
             ..what
         };
         let mut bytes = BytesMut::new();

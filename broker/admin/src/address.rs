@@ -16,22 +16,17 @@ impl Call {
     }
 
     /// Whether messages of the topics in the path are stored.
-    pub(crate) fn is_persistent(&self) -> bool {
-        self.param("domain") == Domain::Persistent.as_str()
+    pub(crate) fn domain(&self) -> Domain {
+        if self.param("domain") == Domain::NonPersistent.as_str() { Domain::NonPersistent } else { Domain::Persistent }
     }
 
-    /// The persistent topic in the path.
+    /// The topic in the path.
     ///
     /// # Errors
-    /// 412 for a bad name, 405 for a topic that is not persistent.
+    /// 412 for a bad name.
     pub(crate) fn topic(&self) -> Result<TopicName, Refusal> {
-        let name = TopicName::new(Domain::Persistent, &self.namespace()?, self.param("topic"));
-        let name = name.map_err(|error| Refusal::precondition(error.to_string()))?;
-        if self.is_persistent() {
-            Ok(name)
-        } else {
-            Err(Refusal::not_allowed("Non-persistent topics are not supported by this version of Geminga"))
-        }
+        let name = TopicName::new(self.domain(), &self.namespace()?, self.param("topic"));
+        name.map_err(|error| Refusal::precondition(error.to_string()))
     }
 }
 

@@ -3,12 +3,15 @@
 use metadata::namespaces::{self, Bundles, NewNamespace, Policies};
 use serde_json::{Map, Value};
 use server::TopicError;
-use wire::{NamespaceName, TopicName};
+use wire::{Domain, NamespaceName, TopicName};
 
 use crate::address::{is_system, path};
 use crate::errors::Refusal;
 use crate::reply::Reply;
 use crate::request::{Call, optional};
+use crate::topics::names;
+
+const DOMAINS: [Domain; 2] = [Domain::Persistent, Domain::NonPersistent];
 
 /// GET: full names of a tenant's namespaces.
 pub(crate) async fn list(call: Call) -> Result<Reply, Refusal> {
@@ -68,18 +71,23 @@ pub(crate) async fn delete_all_of(call: &Call, tenant: &str) -> Result<(), Refus
 
 async fn remove(call: &Call, namespace: NamespaceName, with_topics: bool) -> Result<(), Refusal> {
     let handle = call.handle();
-    let partitioned = handle.partitioned_topics(namespace.clone()).await?;
-    let topics = handle.topics(namespace.clone()).await?;
-    // The broker's own topics do not keep a namespace alive.
-    let users = |name: &TopicName| with_topics || is_system(name);
-    if !partitioned.iter().chain(&topics).all(users) {
-        return Err(Refusal::conflict("Cannot delete non empty namespace"));
+    let mut partitioned = Vec::new();
+    for domain in DOMAINS {
+        partitioned.extend(handle.partitioned_topics(namespace.clone(), domain).await?);
+        let topics = handle.topics(namespace.clone(), domain).await?;
+        // The broker's own topics do not keep a namespace alive.
+        let users = |name: &TopicName| with_topics || is_system(name);
+        if !partitioned.iter().chain(&topics).all(users) {
+            return Err(Refusal::conflict("Cannot delete non empty namespace"));
+        }
     }
     for name in partitioned {
         gone_is_fine(handle.delete_partitioned(name, true).await)?;
     }
-    for name in handle.topics(namespace.clone()).await? {
-        gone_is_fine(handle.delete_topic(name, true).await)?;
+    for domain in DOMAINS {
+        for name in handle.topics(namespace.clone(), domain).await? {
+            gone_is_fine(handle.delete_topic(name, true).await)?;
+        }
     }
     handle.control(move |m| namespaces::delete(m, path(&namespace))).await??;
     Ok(())
@@ -94,13 +102,17 @@ fn gone_is_fine(result: Result<(), TopicError>) -> Result<(), TopicError> {
 
 /// GET: full names of the topics, partitions one by one.
 pub(crate) async fn topics(call: Call) -> Result<Reply, Refusal> {
-    let persistent = match call.query.get("mode").unwrap_or("PERSISTENT").to_ascii_uppercase().as_str() {
-        "PERSISTENT" | "ALL" => true,
-        "NON_PERSISTENT" => false,
+    let domains: &[Domain] = match call.query.get("mode").unwrap_or("PERSISTENT").to_ascii_uppercase().as_str() {
+        "PERSISTENT" => &[Domain::Persistent],
+        "NON_PERSISTENT" => &[Domain::NonPersistent],
+        "ALL" => &DOMAINS,
         other => return Err(Refusal::bad_request(format!("mode is PERSISTENT, NON_PERSISTENT or ALL, not {other:?}"))),
     };
-    let names = visible(call.handle().topics(call.namespace()?).await?, &call);
-    Reply::json(&names.iter().filter(|_| persistent).map(TopicName::as_str).collect::<Vec<_>>())
+    let mut topics = Vec::new();
+    for domain in domains {
+        topics.extend(visible(call.handle().topics(call.namespace()?, *domain).await?, &call));
+    }
+    names(topics)
 }
 
 /// Leaves the broker's own topics out unless they are asked for.

@@ -55,7 +55,8 @@ pub(crate) async fn get(call: Call) -> Result<Reply, Refusal> {
 
 /// The number of partitions and what was noted on the topic; nothing noted leaves no trace, since tools compare the answer.
 pub(crate) async fn described(call: &Call, topic: TopicName, count: u32) -> Result<Partitions, Refusal> {
-    let noted = call.handle().control(move |m| partitioned::get(m, path(&topic.namespace()).topic(Domain::Persistent, topic.local())));
+    let domain = if topic.is_persistent() { Domain::Persistent } else { Domain::NonPersistent };
+    let noted = call.handle().control(move |m| partitioned::get(m, path(&topic.namespace()).topic(domain, topic.local())));
     let properties = noted.await?.map(|(topic, _)| topic.properties).unwrap_or_default();
     Ok(Partitions { partitions: count.into(), properties: (!properties.is_empty()).then_some(properties) })
 }

@@ -1,14 +1,16 @@
 //! Policies of a namespace, one by one: what is stored, and null for what is left to the configuration.
 
-use metadata::namespaces::{self, NamespaceError, Policies};
+use metadata::namespaces::{self, DelayedDelivery, NamespaceError, Policies};
 use serde_json::Value;
 
 use crate::address::path;
 use crate::errors::Refusal;
 use crate::reply::Reply;
-use crate::request::{Call, optional};
+use crate::request::{Call, integer, optional};
 
 const DEDUPLICATION: &str = "deduplicationEnabled";
+const MESSAGE_TTL: &str = "message_ttl_in_seconds";
+const DELAYED_DELIVERY: &str = "delayed_delivery_policies";
 
 /// GET: whether messages that are sent twice are stored once.
 pub(crate) async fn deduplication(call: Call) -> Result<Reply, Refusal> {
@@ -23,8 +25,44 @@ pub(crate) async fn set_deduplication(call: Call) -> Result<Reply, Refusal> {
 
 /// DELETE: leaves deduplication to the configuration.
 pub(crate) async fn unset_deduplication(call: Call) -> Result<Reply, Refusal> {
-    change(&call, |policies| {
-        policies.unset(DEDUPLICATION);
+    unset(&call, DEDUPLICATION).await
+}
+
+/// GET: after how many seconds messages expire that nobody acks; 0 is never.
+pub(crate) async fn message_ttl(call: Call) -> Result<Reply, Refusal> {
+    Reply::json(&crate::namespaces::policies(&call).await?.message_ttl_seconds())
+}
+
+/// POST: has messages expire, in loaded topics too.
+pub(crate) async fn set_message_ttl(call: Call) -> Result<Reply, Refusal> {
+    let seconds = u32::try_from(integer(&call.body)?).map_err(|_| Refusal::precondition("Invalid value for message TTL"))?;
+    change(&call, move |policies| policies.set(MESSAGE_TTL, seconds).map_err(Into::into)).await
+}
+
+/// DELETE: leaves it to the configuration.
+pub(crate) async fn unset_message_ttl(call: Call) -> Result<Reply, Refusal> {
+    unset(&call, MESSAGE_TTL).await
+}
+
+/// GET: whether messages may be delivered later than they come, and how late.
+pub(crate) async fn delayed_delivery(call: Call) -> Result<Reply, Refusal> {
+    Reply::json(&crate::namespaces::policies(&call).await?.delayed_delivery())
+}
+
+/// POST: replaces that, for loaded topics too.
+pub(crate) async fn set_delayed_delivery(call: Call) -> Result<Reply, Refusal> {
+    let wanted: DelayedDelivery = optional(&call.body)?.ok_or_else(|| Refusal::bad_request("The body is an object"))?;
+    change(&call, move |policies| policies.set(DELAYED_DELIVERY, wanted).map_err(Into::into)).await
+}
+
+/// DELETE: leaves it to the configuration.
+pub(crate) async fn unset_delayed_delivery(call: Call) -> Result<Reply, Refusal> {
+    unset(&call, DELAYED_DELIVERY).await
+}
+
+async fn unset(call: &Call, field: &'static str) -> Result<Reply, Refusal> {
+    change(call, move |policies| {
+        policies.unset(field);
         Ok(())
     })
     .await

@@ -2,10 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use metadata::paths::{Domain as PathDomain, TopicPath};
+use metadata::paths::{Domain, TopicPath};
 use metadata::schemas::{self, Registered, Rules, Schema, SchemaError, SchemaKind};
 use metadata::{MetadataStore, namespaces};
-use wire::{Domain, TopicName};
 
 use crate::address::{is_system, path};
 use crate::errors::Refusal;
@@ -101,14 +100,12 @@ async fn with_topic<T: Send + 'static>(
     call: &Call,
     ask: impl FnOnce(&dyn MetadataStore, TopicPath<'_>, Rules) -> Result<T, SchemaError> + Send + 'static,
 ) -> Result<T, Refusal> {
-    let namespace = call.namespace()?;
-    let name = TopicName::new(Domain::Persistent, &namespace, call.param("topic"));
-    let name = name.map_err(|error| Refusal::precondition(error.to_string()))?.partitioned();
+    let (namespace, name) = (call.namespace()?, call.topic()?.partitioned());
     let defaults = call.handle().settings().schemas;
     let answer = call.handle().control(move |m| -> Result<T, Refusal> {
         let (policies, _) = namespaces::get(m, path(&namespace))?;
         let rules = defaults.under(&policies, is_system(&name));
-        Ok(ask(m, path(&namespace).topic(PathDomain::Persistent, name.local()), rules)?)
+        Ok(ask(m, path(&namespace).topic(Domain::Persistent, name.local()), rules)?)
     });
     answer.await?
 }

@@ -46,6 +46,9 @@ pub(crate) async fn internal(call: Call) -> Result<Reply, Refusal> {
 /// GET: the place of the last message.
 pub(crate) async fn last_message_id(call: Call) -> Result<Reply, Refusal> {
     let topic = call.topic()?;
+    if !topic.is_persistent() {
+        return Err(Refusal::not_allowed("GetLastMessageId on a non-persistent topic is not allowed"));
+    }
     if call.handle().partitions(topic.clone()).await?.is_some() {
         return Err(Refusal::not_allowed(
             "GetLastMessageId on a partitioned topic is not allowed, please try do it on specific topic partition",
@@ -114,6 +117,7 @@ fn add_producer(sum: &mut ProducerStats, part: &ProducerStats) {
 fn add_subscription(sum: &mut SubscriptionStats, part: &SubscriptionStats) {
     sum.backlog += part.backlog;
     sum.unacked_messages += part.unacked_messages;
+    sum.blocked_on_unacked |= part.blocked_on_unacked;
     sum.messages_out += part.messages_out;
     sum.bytes_out += part.bytes_out;
     sum.messages_redelivered += part.messages_redelivered;

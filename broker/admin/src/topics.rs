@@ -12,18 +12,16 @@ use crate::request::{Call, optional};
 
 /// GET: full names of a namespace's topics, partitions one by one.
 pub(crate) async fn list(call: Call) -> Result<Reply, Refusal> {
-    names(&call, visible(call.handle().topics(call.namespace()?).await?, &call))
+    names(visible(call.handle().topics(call.namespace()?, call.domain()).await?, &call))
 }
 
 /// GET: full names of a namespace's partitioned topics.
 pub(crate) async fn list_partitioned(call: Call) -> Result<Reply, Refusal> {
-    names(&call, visible(call.handle().partitioned_topics(call.namespace()?).await?, &call))
+    names(visible(call.handle().partitioned_topics(call.namespace()?, call.domain()).await?, &call))
 }
 
-fn names(call: &Call, topics: Vec<TopicName>) -> Result<Reply, Refusal> {
-    // No topic of the other domain is ever kept.
-    let shown = topics.iter().filter(|_| call.is_persistent());
-    Reply::json(&shown.map(TopicName::as_str).collect::<Vec<_>>())
+pub(crate) fn names(topics: Vec<TopicName>) -> Result<Reply, Refusal> {
+    Reply::json(&topics.iter().map(TopicName::as_str).collect::<Vec<_>>())
 }
 
 /// PUT: adds a topic without partitions; the body may hold properties.

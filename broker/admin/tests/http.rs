@@ -32,6 +32,7 @@ fn settings() -> ServerSettings {
         max_connections_per_ip: 0,
         max_pending_publishes: 1000,
         publish_buffer_bytes: 1 << 20,
+        log_queue_bytes: 1 << 20,
         cache_bytes: 1 << 20,
         out_buffer_bytes: 1 << 20,
         out_buffers_bytes: 16 << 20,
@@ -52,11 +53,13 @@ fn settings() -> ServerSettings {
         default_bundles: 4,
         schemas: metadata::schemas::Defaults::default(),
         shutdown_timeout: Duration::from_secs(5),
+        unacked: None,
         topic: TopicSettings {
             ledger: LedgerLimits { max_entries: 1000, max_bytes: 1 << 20, min_age_ms: 0, max_age_ms: 0 },
             retention: Retention::default(),
             max_entry_bytes: 0,
             max_read_entries: 100,
+            min_read_entries: 1,
             max_read_bytes: 1 << 20,
             max_round_robin: 20,
             failover_delay_ms: 1_000,
@@ -64,6 +67,7 @@ fn settings() -> ServerSettings {
             max_unacked_per_subscription: 0,
             max_look_ahead_per_consumer: 0,
             max_look_ahead_per_subscription: 0,
+            key_shared_points: 0,
             mark_delete_rate: 1.0,
             cursor_flush_ms: 1000,
             max_ranges: 1000,
@@ -74,6 +78,7 @@ fn settings() -> ServerSettings {
             retention_check_ms: 60_000,
             deduplication: topic::Deduplication::default(),
             delayed_tick_ms: 1_000,
+            max_delay_ms: 0,
             message_ttl_ms: 0,
             expiry_check_ms: 300_000,
             auto_subscription: true,
@@ -354,9 +359,77 @@ fn plain_topics_come_and_go() {
     assert_eq!(told("DELETE", &format!("{topics}/a?force=true"), ""), done());
     assert!(ask("DELETE", &format!("{topics}/a"), "").reason().starts_with("Topic persistent://public/plain/a not found"));
     assert_eq!(get("/admin/v2/persistent/public/nowhere").reason(), "Namespace does not exist");
-    let other = ask("PUT", "/admin/v2/non-persistent/public/plain/n/partitions", "3");
-    assert_eq!(other.status, 405);
-    assert!(other.reason().contains("Non-persistent"), "{other:?}");
+}
+
+#[test]
+fn non_persistent_topics_get_partitions_of_their_own() {
+    let (topics, kept) = ("/admin/v2/non-persistent/public/volatile", "/admin/v2/persistent/public/volatile");
+    assert_eq!(ask("GET", topics, "").reason(), "Namespace does not exist");
+    assert_eq!(told("PUT", "/admin/v2/namespaces/public/volatile", ""), done());
+    let path = format!("{topics}/t/partitions");
+    assert_eq!(told("GET", &path, "").0, 404);
+    assert_eq!(told("GET", &format!("{path}?checkAllowAutoCreation=true"), ""), (200, r#"{"partitions":0}"#.into()));
+    assert_eq!(told("PUT", &path, r#"{"partitions":2,"properties":{"a":"b"}}"#), done());
+    assert_eq!(ask("PUT", &path, "2").reason(), "This topic already exists");
+    assert_eq!(told("GET", &path, ""), (200, r#"{"partitions":2,"properties":{"a":"b"}}"#.into()));
+    assert_eq!(told("POST", &path, "3"), done());
+    assert_eq!(get(&format!("{topics}/partitioned")).json(), json!(["non-persistent://public/volatile/t"]));
+    assert_eq!(get(topics).json(), json!([]), "nobody uses them");
+    assert_eq!(get(&format!("{kept}/partitioned")).json(), json!([]));
+    // The same name of the other kind is another topic.
+    assert_eq!(told("PUT", &format!("{kept}/t"), ""), done());
+    assert_eq!(told("GET", &format!("{kept}/t/partitions"), "").1, r#"{"partitions":0}"#);
+    assert_eq!(ask("PUT", &format!("{topics}/t"), "").status, 409, "it is a partitioned topic's");
+    assert_eq!(told("PUT", &format!("{topics}/plain"), ""), done());
+    let stats = get(&format!("{topics}/t/partitioned-stats")).json();
+    assert_eq!(stats["metadata"]["partitions"], 3);
+    assert_eq!(stats["partitions"]["non-persistent://public/volatile/t-partition-2"]["msgInCounter"], 0);
+    assert_eq!(told("GET", &format!("{topics}/t-partition-2/stats"), "").0, 200);
+    assert_eq!(told("GET", &format!("{topics}/t-partition-3/stats"), "").0, 404);
+    assert_eq!(told("PUT", &format!("{topics}/t/unload"), ""), done());
+    assert_eq!(get("/lookup/v2/topic/non-persistent/public/volatile/t").status, 200);
+    assert!(get("/lookup/v2/topic/non-persistent/public/volatile/t/bundle").body.starts_with("0x"));
+    assert_eq!(told("DELETE", &format!("{kept}/t"), ""), done());
+    assert_eq!(ask("DELETE", "/admin/v2/namespaces/public/volatile", "").reason(), "Cannot delete non empty namespace");
+    assert_eq!(told("DELETE", &path, ""), done());
+    assert!(ask("DELETE", &path, "").reason().starts_with("Partitioned Topic non-persistent://public/volatile/t not found"));
+    assert_eq!(told("DELETE", "/admin/v2/namespaces/public/volatile", ""), done());
+}
+
+#[test]
+fn a_subscription_of_a_persistent_namesake_does_not_keep_a_partition_alive() {
+    let (topics, kept) = ("/admin/v2/non-persistent/public/twins", "/admin/v2/persistent/public/twins");
+    assert_eq!(told("PUT", "/admin/v2/namespaces/public/twins", ""), done());
+    assert_eq!(told("PUT", &format!("{topics}/t/partitions"), "1"), done());
+    assert_eq!(told("PUT", &format!("{kept}/t-partition-0"), ""), done());
+    assert_eq!(told("DELETE", &format!("{topics}/t/partitions"), ""), done());
+    assert_eq!(told("GET", &format!("{kept}/t-partition-0/partitions"), "").0, 200, "the namesake is still there");
+}
+
+#[test]
+fn policies_on_time_are_set_read_and_left_to_the_configuration_again() {
+    let namespace = "/admin/v2/namespaces/public/timing";
+    assert_eq!(told("PUT", namespace, ""), done());
+    let ttl = format!("{namespace}/messageTTL");
+    assert_eq!(told("GET", &ttl, ""), (200, "null".into()));
+    assert_eq!(told("POST", &ttl, "60"), done());
+    assert_eq!(told("GET", &ttl, ""), (200, "60".into()));
+    assert_eq!(get(namespace).json()["message_ttl_in_seconds"], 60);
+    assert_eq!(ask("POST", &ttl, "-1").reason(), "Invalid value for message TTL");
+    assert_eq!(told("POST", &ttl, "-1").0, 412);
+    assert_eq!(told("POST", &ttl, "soon").0, 400);
+    assert_eq!(told("DELETE", &ttl, ""), done());
+    assert_eq!(told("GET", &ttl, ""), (200, "null".into()));
+    let delays = format!("{namespace}/delayedDelivery");
+    let body = r#"{"active":true,"tickTime":500,"maxDeliveryDelayInMillis":60000}"#;
+    assert_eq!(told("GET", &delays, ""), (200, "null".into()));
+    assert_eq!(told("POST", &delays, body), done());
+    assert_eq!(told("GET", &delays, ""), (200, body.into()));
+    assert_eq!(told("POST", &delays, r#"{"active":"perhaps"}"#).0, 400);
+    assert_eq!(told("POST", &delays, "").0, 400);
+    assert_eq!(told("DELETE", &delays, ""), done());
+    assert_eq!(told("GET", &delays, ""), (200, "null".into()));
+    assert_eq!(get("/admin/v2/namespaces/public/nowhere/messageTTL").status, 404);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use ledger::log::LogOptions;
 use ledger::{LedgerLimits, Retention};
 use metadata::EmbeddedOptions;
 use metadata::clusters::Cluster;
-use server::{Listen, ServerSettings};
+use server::{CrowdLimit, Listen, ServerSettings};
 use topic::{Deduplication, TopicSettings};
 
 use crate::config::listeners::{AdvertisedListener, Endpoint, Scheme};
@@ -44,6 +44,7 @@ pub fn server_settings(config: &Config, data: &DataDir) -> io::Result<ServerSett
         max_http_connections: config.http.max_connections.get() as usize,
         max_pending_publishes: connections.max_pending_publishes.get() as usize,
         publish_buffer_bytes: memory.publish_buffer.as_usize(),
+        log_queue_bytes: memory.log_queue.as_usize(),
         cache_bytes: memory.cache.as_usize(),
         out_buffer_bytes: connections.out_buffer_high.as_usize(),
         out_buffers_bytes: memory.out_buffers.as_usize(),
@@ -68,8 +69,15 @@ pub fn server_settings(config: &Config, data: &DataDir) -> io::Result<ServerSett
             enforced: config.schemas.enforced,
         },
         shutdown_timeout: config.upkeep.shutdown_timeout,
+        unacked: crowd_limit(config),
         topic: topic_settings(config, data),
     })
+}
+
+fn crowd_limit(config: &Config) -> Option<CrowdLimit> {
+    let messages = config.dispatch.max_unacked_per_broker?.get();
+    let share = config.dispatch.unacked_share;
+    (share > 0.0).then(|| CrowdLimit { messages: u64::from(messages), per_subscription: (f64::from(messages) * share) as u64 })
 }
 
 fn auto_partitions(config: &Config) -> Option<u32> {
@@ -94,6 +102,7 @@ fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
         },
         max_entry_bytes: config.connections.max_message_size.as_usize() + wire::FRAME_PADDING,
         max_read_entries: dispatch.max_read_entries.get() as usize,
+        min_read_entries: dispatch.min_read_entries.get() as usize,
         max_read_bytes: dispatch.max_read_bytes.as_usize(),
         max_round_robin: dispatch.max_round_robin_entries.get() as usize,
         failover_delay_ms: millis(dispatch.failover_delay),
@@ -101,6 +110,7 @@ fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
         max_unacked_per_subscription: limit(dispatch.max_unacked_per_subscription),
         max_look_ahead_per_consumer: dispatch.max_look_ahead_per_consumer as usize,
         max_look_ahead_per_subscription: dispatch.max_look_ahead_per_subscription as usize,
+        key_shared_points: if dispatch.key_shared_ring { dispatch.key_shared_points.get() } else { 0 },
         mark_delete_rate: ledgers.mark_delete_rate,
         cursor_flush_ms: millis(ledgers.cursor_flush),
         max_ranges: ledgers.max_acked_ranges.get() as usize,
@@ -117,6 +127,7 @@ fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
             forget_after_ms: millis(config.deduplication.inactivity),
         },
         delayed_tick_ms: if timing.delayed { millis(timing.tick).max(1) } else { 0 },
+        max_delay_ms: timing.max_delay.map_or(0, millis),
         message_ttl_ms: timing.ttl.map_or(0, millis),
         expiry_check_ms: millis(timing.expiry_check),
         auto_subscription: topics.auto_subscription,
@@ -178,7 +189,8 @@ pub fn log_options(config: &Config) -> LogOptions {
         compact_below_percent: percent(storage.compact_below),
         reserve_bytes: storage.reserve.get(),
         read_threads: storage.read_threads.get() as usize,
-        queue_bytes: config.memory.log_queue.as_usize(),
+        group_bytes: storage.max_block.as_usize(),
+        direct_io: storage.direct_io,
         max_entry_bytes,
         max_block_bytes: LogOptions::default().max_block_bytes.max(2 * max_entry_bytes),
         index_cache_bytes: config.memory.index_cache.as_usize(),

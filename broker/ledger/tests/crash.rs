@@ -20,13 +20,13 @@ fn options() -> LogOptions {
 
 /// Every point of one life, with several crashes each, and a second life with a crash behind each of them.
 /// Returns how many crashes were survived, or the first promise that was broken.
-fn every_crash_of(seed: u64, options: &LogOptions) -> Result<usize, String> {
-    let files = SimFiles::new();
+fn every_crash_of(seed: u64, disk: fn() -> SimFiles, options: &LogOptions) -> Result<usize, String> {
+    let files = disk();
     Life::new(seed, files.clone(), options.clone(), Account::default()).live(STEPS);
     let mut survived = 0;
     for point in 0..=files.operations() {
         for crash in [Crash::Drop, Crash::Keep, Crash::Tear(seed * 1000 + point), Crash::Tear(!point)] {
-            crash_and_come_back(seed, point, crash, options)
+            crash_and_come_back(seed, disk(), point, crash, options)
                 .map_err(|broken| format!("seed {seed}, point {point}, {crash:?}: {broken}"))?;
             survived += 1;
         }
@@ -34,8 +34,8 @@ fn every_crash_of(seed: u64, options: &LogOptions) -> Result<usize, String> {
     Ok(survived)
 }
 
-fn crash_and_come_back(seed: u64, point: u64, crash: Crash, options: &LogOptions) -> Result<(), String> {
-    let (files, account) = (SimFiles::new(), Account::default());
+fn crash_and_come_back(seed: u64, files: SimFiles, point: u64, crash: Crash, options: &LogOptions) -> Result<(), String> {
+    let account = Account::default();
     files.crash_at(point);
     Life::new(seed, files.clone(), options.clone(), account.clone()).live(STEPS);
     let files = files.after(crash);
@@ -53,7 +53,16 @@ fn seeds() -> u64 {
 
 #[test]
 fn what_was_acknowledged_survives_a_crash_at_every_point() {
-    let lives: Vec<_> = (0..seeds()).map(|seed| thread::spawn(move || every_crash_of(seed, &options()))).collect();
+    survive(SimFiles::new);
+}
+
+#[test]
+fn so_it_does_when_the_log_is_written_through_the_cache() {
+    survive(SimFiles::through_cache);
+}
+
+fn survive(disk: fn() -> SimFiles) {
+    let lives: Vec<_> = (0..seeds()).map(|seed| thread::spawn(move || every_crash_of(seed, disk, &options()))).collect();
     let survived: usize = lives.into_iter().map(|life| life.join().expect("no panic").expect("every promise is kept")).sum();
     assert!(survived as u64 > 700 * seeds(), "only {survived} crashes: the lives are too quiet");
 }
@@ -73,7 +82,7 @@ fn the_lives_do_what_they_are_meant_to_do() {
 #[test]
 fn without_syncs_the_same_test_finds_the_loss() {
     let unsafe_options = LogOptions { sync: false, ..options() };
-    let found = (0..3).filter(|seed| every_crash_of(*seed, &unsafe_options).is_err()).count();
+    let found = (0..3).filter(|seed| every_crash_of(*seed, SimFiles::new, &unsafe_options).is_err()).count();
     assert_eq!(found, 3, "a test that cannot see lost data proves nothing");
 }
 

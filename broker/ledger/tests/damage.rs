@@ -8,7 +8,7 @@ use common::life::{DIR, ask};
 use common::sim::{append, create, delete, even, fence, open, read, segment, served, small};
 use geminga_ledger::log::sim::{SimFiles, SteppedLog};
 use geminga_ledger::log::{LogOptions, OpenError};
-use geminga_ledger::{EntryId, LedgerId, LedgerStore, Purpose, StoreError};
+use geminga_ledger::{BlockBuilder, EntryId, LedgerId, LedgerStore, Position, Purpose, StoreError, StoreHealth};
 
 /// One block per group, so that each is durable before the next is written.
 fn ten_entries(files: &SimFiles) -> LedgerId {
@@ -112,7 +112,8 @@ fn a_flipped_bit_is_never_served() {
 
 #[test]
 fn frames_of_an_earlier_life_of_the_file_are_not_believed() {
-    let files = SimFiles::new();
+    // In pages the rest of the last one is zeros.
+    let files = SimFiles::through_cache();
     let log = open(&files);
     // Every block is equally long, so that old and new frames begin at the same offsets: the worst case.
     let old = create(&log, Purpose::Data);
@@ -243,7 +244,7 @@ fn a_nearly_full_disk_refuses_publishes_and_recovers_by_itself() {
         }
     };
     assert!(matches!(refused, StoreError::DiskNearlyFull(_)), "{refused}");
-    assert!(matches!(log.log().health(), geminga_ledger::StoreHealth::DiskNearlyFull(_)));
+    assert!(matches!(log.log().health(), StoreHealth::DiskNearlyFull(_)));
     assert!(entry > 300, "only {entry} entries fit");
     for at in 0..100 {
         append(&log, even(cursor, at)).expect("cursors go on");
@@ -253,14 +254,14 @@ fn a_nearly_full_disk_refuses_publishes_and_recovers_by_itself() {
     fence(&log, data).expect("sealing goes on");
     delete(&log, data);
     while log.compact() {}
-    assert_eq!(log.log().health(), geminga_ledger::StoreHealth::Ready);
+    assert_eq!(log.log().health(), StoreHealth::Ready);
     let next = create(&log, Purpose::Data);
     append(&log, even(next, 0)).expect("publishes are taken again");
 }
 
 #[test]
 fn a_disk_without_any_space_left_changes_nothing_and_poisons_nothing() {
-    let files = SimFiles::new();
+    let files = SimFiles::through_cache();
     let log = open(&files);
     let ledger = create(&log, Purpose::Data);
     files.refuse_writes(true);
@@ -269,6 +270,38 @@ fn a_disk_without_any_space_left_changes_nothing_and_poisons_nothing() {
     files.refuse_writes(false);
     append(&log, even(ledger, 0)).expect("the same entry is taken now");
     assert_eq!(fence(&log, ledger).expect("fenced").last, EntryId(0));
+}
+
+#[test]
+fn pages_that_a_full_disk_refused_may_be_there_in_part_and_poison() {
+    let files = SimFiles::new();
+    let log = open(&files);
+    let ledger = create(&log, Purpose::Data);
+    files.refuse_writes(true);
+    assert!(matches!(append(&log, even(ledger, 0)), Err(StoreError::Unknown(_))));
+    files.refuse_writes(false);
+    assert!(matches!(append(&log, even(ledger, 0)), Err(StoreError::Closed(_))));
+    assert!(matches!(log.log().health(), StoreHealth::Poisoned(_)));
+}
+
+#[test]
+fn the_last_of_a_disk_is_used_in_smaller_segments() {
+    let files = SimFiles::new();
+    let options = LogOptions { segment_bytes: 4 << 20, ..small() };
+    files.set_capacity(Some((5 << 20) + 4096));
+    let log = SteppedLog::open(&files, Path::new(DIR), options).expect("opened");
+    let ledger = create(&log, Purpose::Data);
+    let mut entry = 0;
+    let mut refused = None;
+    while refused.is_none() {
+        let mut builder = BlockBuilder::new();
+        builder.push(Position { ledger, entry: EntryId(entry) }, entry - 1, &[7; 100_000]);
+        refused = append(&log, builder.finish()).err();
+        entry += 1;
+    }
+    assert!(matches!(refused, Some(StoreError::DiskNearlyFull(_))), "{refused:?}");
+    assert_eq!(log.log().counters().segment_bytes, 5 << 20);
+    assert!(entry > 48, "only {entry} entries of 100 KB in 5 MiB");
 }
 
 #[test]

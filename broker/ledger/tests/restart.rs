@@ -46,6 +46,27 @@ fn entries_seals_and_ids_survive() {
 }
 
 #[test]
+fn a_log_goes_on_past_the_cache_and_through_it_in_turn() {
+    // On the disk of the build and, where there is one, on a file system that has nothing but a cache.
+    let memory = Path::new("/dev/shm").is_dir().then(|| tempfile::tempdir_in("/dev/shm").expect("a directory"));
+    for dir in [Some(tempfile::tempdir().expect("a directory")), memory].into_iter().flatten() {
+        let mut ledger = LedgerId(0);
+        for life in 0..6 {
+            let log = SharedLog::open(dir.path(), LogOptions { direct_io: life % 2 == 0, ..small() }).expect("opened");
+            if life == 0 {
+                ledger = log.create_now(Purpose::Data).expect("created");
+            }
+            // Read while it is written, so that the system's cache holds pages that are written past it next.
+            for step in 0..4 {
+                let next = life * 400 + step * 100;
+                fill(&log, ledger, next, next + 100);
+                assert_eq!(read_all(&log, ledger, i64::MAX - 1), (0..next + 100).map(|at| bytes_of(ledger, at)).collect::<Vec<_>>());
+            }
+        }
+    }
+}
+
+#[test]
 fn ids_are_not_used_again_after_everything_was_deleted_and_recycled() {
     let dir = tempfile::tempdir().expect("a directory");
     let mut highest = LedgerId(-1);

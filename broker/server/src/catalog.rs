@@ -71,7 +71,7 @@ pub(crate) fn namespace_exists(metadata: &dyn MetadataStore, namespace: &Namespa
     metadata.exists(&namespace_path(namespace).policies())
 }
 
-fn require_namespace(metadata: &dyn MetadataStore, namespace: &NamespaceName) -> Result<(), TopicError> {
+pub(crate) fn require_namespace(metadata: &dyn MetadataStore, namespace: &NamespaceName) -> Result<(), TopicError> {
     match namespace_exists(metadata, namespace)? {
         true => Ok(()),
         false => Err(TopicError::NoSuchNamespace(namespace.clone())),
@@ -92,19 +92,26 @@ pub(crate) fn partition_count(metadata: &dyn MetadataStore, name: &TopicName) ->
 pub(crate) fn topics(metadata: &dyn MetadataStore, namespace: &NamespaceName) -> Result<Vec<TopicName>, TopicError> {
     require_namespace(metadata, namespace)?;
     let names = topics::list(metadata, namespace_path(namespace), Domain::Persistent).map_err(|e| TopicError::Storage(e.to_string()))?;
-    Ok(named(namespace, names))
+    Ok(named(namespace, wire::Domain::Persistent, names))
 }
 
-/// Base names of the persistent partitioned topics of a namespace, sorted.
-pub(crate) fn partitioned_topics(metadata: &dyn MetadataStore, namespace: &NamespaceName) -> Result<Vec<TopicName>, TopicError> {
+/// Base names of the partitioned topics of a namespace, sorted.
+pub(crate) fn partitioned_topics(
+    metadata: &dyn MetadataStore,
+    namespace: &NamespaceName,
+    domain: wire::Domain,
+) -> Result<Vec<TopicName>, TopicError> {
     require_namespace(metadata, namespace)?;
-    let names =
-        partitioned::list(metadata, namespace_path(namespace), Domain::Persistent).map_err(|e| TopicError::Storage(e.to_string()))?;
-    Ok(named(namespace, names))
+    let kept_as = match domain {
+        wire::Domain::Persistent => Domain::Persistent,
+        wire::Domain::NonPersistent => Domain::NonPersistent,
+    };
+    let names = partitioned::list(metadata, namespace_path(namespace), kept_as).map_err(|e| TopicError::Storage(e.to_string()))?;
+    Ok(named(namespace, domain, names))
 }
 
-fn named(namespace: &NamespaceName, locals: Vec<String>) -> Vec<TopicName> {
-    let mut topics: Vec<_> = locals.iter().filter_map(|local| TopicName::new(wire::Domain::Persistent, namespace, local).ok()).collect();
+fn named(namespace: &NamespaceName, domain: wire::Domain, locals: Vec<String>) -> Vec<TopicName> {
+    let mut topics: Vec<_> = locals.iter().filter_map(|local| TopicName::new(domain, namespace, local).ok()).collect();
     topics.sort();
     topics
 }
@@ -149,10 +156,6 @@ pub(crate) fn partitions_for_client(
 /// See [`Handle::create_topic`](crate::Handle::create_topic).
 pub(crate) fn create_topic(metadata: &dyn MetadataStore, name: &TopicName, properties: Vec<(String, String)>) -> Result<(), TopicError> {
     require_namespace(metadata, &name.namespace())?;
-    if !name.is_persistent() {
-        // Nothing is kept of it: it is there while somebody uses it.
-        return Ok(());
-    }
     let base = name.partitioned();
     if let Some(count) = partition_count(metadata, &base)? {
         match name.partition_index() {
@@ -164,6 +167,10 @@ pub(crate) fn create_topic(metadata: &dyn MetadataStore, name: &TopicName, prope
             }
             Some(_) => {}
         }
+    }
+    if !name.is_persistent() {
+        // Nothing is kept of it: it is there while somebody uses it.
+        return Ok(());
     }
     let list = LedgerList { properties, ..Default::default() };
     let bytes = if list.properties.is_empty() { Vec::new() } else { ManagedLedger::encode_list(&list) };
@@ -234,6 +241,9 @@ pub(crate) fn forget_partitioned(metadata: &dyn MetadataStore, name: &TopicName)
 
 /// Durable subscriptions of a topic, loaded or not.
 pub(crate) fn subscriptions(metadata: &dyn MetadataStore, name: &TopicName) -> Result<usize, MetadataError> {
+    if !name.is_persistent() {
+        return Ok(0);
+    }
     Ok(metadata.children(&managed_ledger(name))?.len())
 }
 

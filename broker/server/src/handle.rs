@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use metadata::{MetadataError, MetadataStore};
 use topic::stats::TopicStats;
-use wire::{NamespaceName, TopicName};
+use wire::{Domain, NamespaceName, TopicName};
 
 use crate::metrics::ServerStats;
 use crate::settings::ServerSettings;
@@ -104,29 +104,41 @@ impl Handle {
         told.await.map_err(|_| TopicError::Gone)
     }
 
-    /// All topics of a namespace, partitions one by one, loaded or not, sorted; persistent ones.
+    /// All topics of a namespace, partitions one by one, sorted: persistent ones loaded or not, non-persistent ones while they are used.
     ///
     /// # Errors
     /// [`TopicError::NoSuchNamespace`], metadata errors.
-    pub async fn topics(&self, namespace: NamespaceName) -> Result<Vec<TopicName>, TopicError> {
-        self.control(move |m| crate::catalog::topics(m, &namespace)).await?
+    pub async fn topics(&self, namespace: NamespaceName, domain: Domain) -> Result<Vec<TopicName>, TopicError> {
+        match domain {
+            Domain::Persistent => self.control(move |m| crate::catalog::topics(m, &namespace)).await?,
+            Domain::NonPersistent => {
+                let mut topics = self.shared.volatile_topics.of(&namespace);
+                topics.sort();
+                self.control(move |m| crate::catalog::require_namespace(m, &namespace)).await??;
+                Ok(topics)
+            }
+        }
     }
 
     /// Base names of the partitioned topics of a namespace, sorted.
     ///
     /// # Errors
     /// [`TopicError::NoSuchNamespace`], metadata errors.
-    pub async fn partitioned_topics(&self, namespace: NamespaceName) -> Result<Vec<TopicName>, TopicError> {
-        self.control(move |m| crate::catalog::partitioned_topics(m, &namespace)).await?
+    pub async fn partitioned_topics(&self, namespace: NamespaceName, domain: Domain) -> Result<Vec<TopicName>, TopicError> {
+        self.control(move |m| crate::catalog::partitioned_topics(m, &namespace, domain)).await?
     }
 
     /// Partitions of a topic: none when it is not partitioned, `Err(NotFound)` when there is neither such a partitioned
-    /// topic nor a plain one.
+    /// topic nor a plain one. A plain non-persistent one is there while it is used.
     ///
     /// # Errors
     /// [`TopicError::NotFound`], [`TopicError::NoSuchNamespace`], metadata errors.
     pub async fn partitions(&self, name: TopicName) -> Result<Option<u32>, TopicError> {
-        self.control(move |m| crate::catalog::partitions(m, &name)).await?
+        let used = !name.is_persistent() && self.shared.volatile_topics.contains(&name);
+        match self.control(move |m| crate::catalog::partitions(m, &name)).await? {
+            Err(TopicError::NotFound(_)) if used => Ok(None),
+            other => other,
+        }
     }
 
     /// Creates a topic without partitions.

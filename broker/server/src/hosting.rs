@@ -16,6 +16,8 @@ use crate::worker::Worker;
 pub(crate) struct Hosted {
     pub(crate) topic: Room,
     pub(crate) key: TopicRef,
+    /// What its consumers hold unacked, as far as it was counted.
+    pub(crate) held: u64,
     cache: CacheKey,
     /// The deadline that stands in the worker's heap.
     armed: Option<u64>,
@@ -142,9 +144,13 @@ impl Worker {
         {
             topic.set_store_writable(&mut Turn { now, cache: &mut self.cache, out: &mut self.effects }, Some(refusal));
         }
+        if let Some(most) = self.shared.crowding.most() {
+            topic.set_crowded(&mut Turn { now, cache: &mut self.cache, out: &mut self.effects }, Some(most));
+        }
         let (slot, generation) = self.topics.insert_with(|slot, generation| Hosted {
             topic,
             key: TopicRef { worker, slot, generation },
+            held: 0,
             cache,
             armed: None,
             touched: false,
@@ -275,10 +281,14 @@ impl Worker {
 
     /// Of each topic that something happened to in this turn: keeps its deadline, and lets go of it if it is done.
     pub(crate) fn settle_touched(&mut self) {
+        let limited = self.shared.crowding.is_limited();
         let mut touched = std::mem::take(&mut self.touched);
         for key in touched.drain(..) {
             let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { continue };
             hosted.touched = false;
+            if limited {
+                hosted.recount(&mut self.held);
+            }
             if let Some(at) = hosted.topic.next_deadline()
                 && hosted.armed.is_none_or(|armed| at < armed)
             {
@@ -416,6 +426,7 @@ impl Worker {
     fn let_go(&mut self, key: TopicRef) {
         let Some(hosted) = self.topics.remove(key.slot, key.generation) else { return };
         self.cache.close(hosted.cache);
+        self.held -= hosted.held;
         let name = hosted.topic.name().clone();
         if !name.is_persistent() {
             self.shared.volatile_topics.forget(&name);

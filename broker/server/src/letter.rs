@@ -38,6 +38,8 @@ pub(crate) enum Letter {
     Answer { to: ConnectionKey, command: Command },
     /// The oldest block handed to the log was dealt with.
     BlockDone(Result<(), StoreError>),
+    /// There is room for blocks again, after this worker had to wait for it.
+    LogHasRoom,
     /// A call from outside, run on the worker.
     Call(Box<dyn FnOnce(&mut Worker) + Send>),
 }

@@ -10,6 +10,7 @@ mod catalog;
 mod clock;
 mod connection;
 mod control;
+mod crowding;
 mod handle;
 mod health;
 mod hosting;
@@ -18,6 +19,7 @@ mod inspect;
 mod letter;
 mod listener;
 mod loader;
+mod log_room;
 mod lookup;
 mod mailbox;
 mod metrics;
@@ -43,7 +45,7 @@ mod worker;
 
 pub use handle::{AdvertisedListener, Endpoints, Handle, TopicError};
 pub use metrics::{ServerStats, WorkerStats};
-pub use settings::{Listen, ServerSettings};
+pub use settings::{CrowdLimit, Listen, ServerSettings};
 pub use shared::HttpService;
 pub use start::{Bound, Server, bind};
 /// Numbers of topics, so that callers need not know the topic room.

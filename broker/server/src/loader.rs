@@ -146,9 +146,8 @@ impl Load<'_> {
             self.store.delete(dropped, Box::new(|_| ()));
         }
         let mut cursors = self.cursors()?;
-        let mut settings = self.settings.topic.clone();
-        let policy = crate::policies::deduplication(self.metadata, &self.name.namespace()).map_err(|e| self.metadata(e))?;
-        settings.deduplication.enabled = policy.unwrap_or(settings.deduplication.enabled);
+        let settings =
+            crate::policies::settings(self.metadata, &self.name.namespace(), &self.settings.topic).map_err(|e| self.metadata(e))?;
         let sequences = match settings.deduplication.enabled {
             true => Some(self.sequences(&ledger, &cursors)?),
             false => {

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use metadata::namespaces::{self, NamespaceError};
+use metadata::namespaces::{self, NamespaceError, Policies};
 use metadata::paths::{NamespacePath, POLICIES, Place};
 use metadata::{MetadataError, MetadataStore, Watch, WatchEvent};
+use topic::{TopicSettings, Turn};
 use wire::NamespaceName;
 
 use crate::hosting::Hosted;
@@ -13,14 +14,36 @@ use crate::letter::Letter;
 use crate::shared::Shared;
 use crate::worker::Worker;
 
-/// Whether topics of a namespace recognise messages that are sent twice; none if the namespace leaves it to the configuration.
-pub(crate) fn deduplication(metadata: &dyn MetadataStore, namespace: &NamespaceName) -> Result<Option<bool>, MetadataError> {
+/// Settings of the topics of a namespace: as configured, but for what the namespace's policies say.
+pub(crate) fn settings(
+    metadata: &dyn MetadataStore,
+    namespace: &NamespaceName,
+    configured: &TopicSettings,
+) -> Result<TopicSettings, MetadataError> {
     match namespaces::get(metadata, NamespacePath::new(namespace.tenant(), namespace.local())) {
-        Ok((policies, _)) => Ok(policies.deduplication()),
-        Err(NamespaceError::NotFound(_)) => Ok(None),
+        Ok((policies, _)) => Ok(under(&policies, configured.clone())),
+        Err(NamespaceError::NotFound(_)) => Ok(configured.clone()),
         Err(NamespaceError::Store(error)) => Err(error),
         Err(other) => Err(MetadataError::Unknown(other.to_string())),
     }
+}
+
+fn under(policies: &Policies, mut settings: TopicSettings) -> TopicSettings {
+    if let Some(enabled) = policies.deduplication() {
+        settings.deduplication.enabled = enabled;
+    }
+    if let Some(seconds) = policies.message_ttl_seconds() {
+        settings.message_ttl_ms = u64::from(seconds) * 1_000;
+    }
+    if let Some(delayed) = policies.delayed_delivery() {
+        settings.delayed_tick_ms = match (delayed.active, delayed.tick_ms) {
+            (false, _) => 0,
+            (true, 0) => settings.delayed_tick_ms.max(1),
+            (true, tick) => tick,
+        };
+        settings.max_delay_ms = delayed.max_delay_ms;
+    }
+    settings
 }
 
 /// Has every loaded topic follow its namespace's policies as long as the watch is kept.
@@ -46,12 +69,11 @@ pub(crate) fn follow(shared: &Arc<Shared>) -> Result<Watch, MetadataError> {
 /// Reads the policies anew, not on the store's own thread, and tells the workers.
 pub(crate) fn apply(shared: &Arc<Shared>, namespace: NamespaceName) {
     let of = shared.clone();
-    shared.control.run(move || match deduplication(&*of.metadata, &namespace) {
-        Ok(policy) => {
-            let enabled = policy.unwrap_or(of.settings.topic.deduplication.enabled);
+    shared.control.run(move || match settings(&*of.metadata, &namespace, &of.settings.topic) {
+        Ok(settings) => {
             for mailbox in &of.mailboxes {
-                let namespace = namespace.clone();
-                mailbox.post(Letter::Call(Box::new(move |worker| worker.set_deduplication(&namespace, enabled))));
+                let (namespace, settings) = (namespace.clone(), settings.clone());
+                mailbox.post(Letter::Call(Box::new(move |worker| worker.set_settings(&namespace, &settings))));
             }
         }
         Err(error) => tracing::warn!(%namespace, %error, "changed policies could not be read; loaded topics go on with the old ones"),
@@ -73,14 +95,19 @@ fn resync(shared: &Shared) {
 }
 
 impl Worker {
-    /// Deduplication is settled when a topic is loaded, from its whole log: topics that have it otherwise are let go of, and their
-    /// clients come back at once.
-    fn set_deduplication(&mut self, namespace: &NamespaceName, enabled: bool) {
-        let differs = |topic: &topic::Topic| topic.name().namespace() == *namespace && topic.deduplicates() != enabled;
-        let wrong = |hosted: &mut Hosted| hosted.topic.persistent().is_some_and(|topic| differs(topic)).then_some(hosted.key);
-        let keys: Vec<_> = self.topics.iter_mut().filter_map(|(_, _, hosted)| wrong(hosted)).collect();
+    /// Has the topics of a namespace follow settings. Deduplication is settled when a topic is loaded, from its whole log: topics that
+    /// have it otherwise are let go of, and their clients come back at once.
+    fn set_settings(&mut self, namespace: &NamespaceName, settings: &TopicSettings) {
+        let in_it = |hosted: &mut Hosted| (hosted.topic.name().namespace() == *namespace).then_some(hosted.key);
+        let keys: Vec<_> = self.topics.iter_mut().filter_map(|(_, _, hosted)| in_it(hosted)).collect();
         for key in keys {
-            self.begin_unload(key);
+            let Some(topic) = self.topics.get_mut(key.slot, key.generation).and_then(|hosted| hosted.topic.persistent()) else { continue };
+            if topic.deduplicates() != settings.deduplication.enabled {
+                self.begin_unload(key);
+                continue;
+            }
+            topic.update_settings(&mut Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects }, settings.clone());
+            self.after_event(key);
         }
     }
 }

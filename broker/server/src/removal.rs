@@ -42,6 +42,10 @@ pub(crate) async fn unload_topic(shared: &Arc<Shared>, name: TopicName) -> Resul
 }
 
 pub(crate) async fn delete_topic(shared: &Arc<Shared>, name: TopicName, force: bool) -> Result<(), TopicError> {
+    // Nothing tells of a topic that stores nothing but that it is used.
+    if !name.is_persistent() && !shared.volatile_topics.contains(&name) {
+        return Err(TopicError::NotFound(name));
+    }
     let removal = Removal { topics: vec![name], parent: None, force };
     to_the_end(shared, removal.run(shared.clone())).await
 }

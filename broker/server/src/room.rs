@@ -58,6 +58,20 @@ impl Room {
         }
     }
 
+    /// See [`Topic::held_messages`]; nothing is held of a topic that stores nothing.
+    pub(crate) fn held_messages(&self) -> u64 {
+        match self {
+            Room::Persistent(topic) => topic.held_messages(),
+            Room::NonPersistent(_) => 0,
+        }
+    }
+
+    pub(crate) fn set_crowded(&mut self, turn: &mut Turn<'_>, most: Option<u64>) {
+        if let Room::Persistent(topic) = self {
+            topic.set_crowded(turn, most);
+        }
+    }
+
     pub(crate) fn attach_producer(&mut self, turn: &mut Turn<'_>, attach: AttachProducer) {
         match self {
             Room::Persistent(topic) => topic.attach_producer(turn, attach),

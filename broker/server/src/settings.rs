@@ -19,6 +19,16 @@ pub struct Listen {
     pub optional: bool,
 }
 
+/// What the Shared and Key_Shared subscriptions of all topics together may hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CrowdLimit {
+    /// Unacked messages (`maxUnackedMessagesPerBroker`).
+    pub messages: u64,
+    /// From then on, and until less than half as many are unacked, a subscription that holds more than this gets nothing more
+    /// (`maxUnackedMessagesPerSubscriptionOnBrokerBlocked`).
+    pub per_subscription: u64,
+}
+
 /// Settings of a running server. Sizes are bytes; totals are divided between the workers.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
@@ -44,6 +54,8 @@ pub struct ServerSettings {
     pub max_pending_publishes: usize,
     /// Bytes of publishes that may wait for the disk, all connections together.
     pub publish_buffer_bytes: usize,
+    /// Bytes of blocks that may be on their way to the log, all workers together.
+    pub log_queue_bytes: usize,
     /// Bytes of the entry cache, all workers together.
     pub cache_bytes: usize,
     /// Bytes a connection's out buffer may hold before its consumers get nothing more.
@@ -84,6 +96,8 @@ pub struct ServerSettings {
     pub shutdown_timeout: Duration,
     /// What holds for the schemas of topics where their namespace says nothing.
     pub schemas: Defaults,
+    /// What consumers may hold of all topics together; none for no limit.
+    pub unacked: Option<CrowdLimit>,
     /// Settings of topics.
     pub topic: TopicSettings,
 }

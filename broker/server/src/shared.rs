@@ -14,8 +14,10 @@ use wire::TopicName;
 
 use crate::admission::Admission;
 use crate::control::Control;
+use crate::crowding::Crowding;
 use crate::handle::Endpoints;
 use crate::letter::Letter;
+use crate::log_room::LogRoom;
 use crate::mailbox::Mailbox;
 use crate::metrics::SharedCounters;
 use crate::schemas::EnforcingNamespaces;
@@ -33,9 +35,11 @@ pub(crate) struct Shared {
     pub(crate) mailboxes: Vec<Mailbox<Letter>>,
     /// Connections by worker.
     pub(crate) loads: Vec<AtomicUsize>,
+    pub(crate) crowding: Crowding,
     pub(crate) admission: Admission,
     pub(crate) counters: SharedCounters,
     pub(crate) store: Arc<dyn LedgerStore>,
+    pub(crate) log_room: LogRoom,
     pub(crate) metadata: Arc<dyn MetadataStore>,
     pub(crate) control: Control,
     /// Set right after the rest, since it holds a handle to it.

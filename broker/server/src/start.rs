@@ -16,9 +16,11 @@ use tokio::sync::watch;
 
 use crate::admission::Admission;
 use crate::control::Control;
+use crate::crowding::Crowding;
 use crate::handle::{Endpoints, Handle};
 use crate::letter::Letter;
 use crate::listener::{self, Speaks};
+use crate::log_room::LogRoom;
 use crate::mailbox::Mailbox;
 use crate::metrics::SharedCounters;
 use crate::settings::{Listen, ServerSettings};
@@ -95,9 +97,11 @@ impl Bound {
             endpoints,
             mailboxes: (0..workers).map(|_| Mailbox::new()).collect(),
             loads: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
+            crowding: Crowding::new(self.settings.unacked, workers),
             admission: Admission::new(&self.settings),
             counters: SharedCounters::default(),
             store,
+            log_room: LogRoom::new(self.settings.log_queue_bytes, workers),
             metadata,
             control: Control::start(self.settings.control_threads, self.settings.max_topic_loads)?,
             http: OnceLock::new(),

@@ -61,10 +61,16 @@ impl Storage {
         let parts = std::mem::replace(&mut self.parts, self.spare.pop().unwrap_or_default());
         self.waiting.push_back(parts);
         self.blocks += 1;
-        let to = shared.clone();
-        shared
-            .store
-            .append(self.block.finish(), Box::new(move |outcome: Result<(), StoreError>| to.post(worker, Letter::BlockDone(outcome))));
+        let (block, to) = (self.block.finish(), shared.clone());
+        let bytes = block.bytes.len();
+        shared.log_room.take(bytes);
+        let done = move |outcome: Result<(), StoreError>| {
+            to.post(worker, Letter::BlockDone(outcome));
+            for waiting in to.log_room.give(bytes) {
+                to.post(waiting, Letter::LogHasRoom);
+            }
+        };
+        shared.store.append(block, Box::new(done));
     }
 
     /// The parts of the oldest block that was handed over.

@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use wire::{NamespaceName, TopicName};
 
-/// Their names, told by the workers that host them; read when a client lists topics.
+/// Their names, told by the workers that host them; read when somebody lists topics or asks for one.
 #[derive(Debug, Default)]
 pub(crate) struct VolatileTopics(Mutex<HashSet<TopicName>>);
 
@@ -16,6 +16,10 @@ impl VolatileTopics {
 
     pub(crate) fn forget(&self, name: &TopicName) {
         self.names().remove(name);
+    }
+
+    pub(crate) fn contains(&self, name: &TopicName) -> bool {
+        self.names().contains(name)
     }
 
     /// Those of a namespace, in no order.

@@ -53,6 +53,10 @@ pub(crate) struct Worker {
     pub(crate) publish_bytes: usize,
     /// Bytes that the out buffers held when they were last written.
     pub(crate) out_held: usize,
+    /// Unacked messages that consumers of this worker's topics hold; only counted if there is a limit on those of all.
+    pub(crate) held: u64,
+    /// The same when it was last told to the others.
+    pub(crate) weighed: u64,
     pub(crate) store_health: StoreHealth,
     next_sweep: Option<u64>,
     letters: Vec<Letter>,
@@ -101,6 +105,8 @@ impl Worker {
             paused: Vec::new(),
             publish_bytes: 0,
             out_held: 0,
+            held: 0,
+            weighed: 0,
             store_health: StoreHealth::Ready,
             next_sweep: None,
             letters: Vec::new(),
@@ -149,6 +155,7 @@ impl Worker {
         self.fire_timers();
         self.sweep();
         self.come_to_rest(me);
+        self.weigh_held();
         self.storage.hand_over(self.index, &self.shared);
         self.flush_connections();
         // Writing may have made room that lets consumers go on; what they get now goes out with the next turn.
@@ -196,6 +203,7 @@ impl Worker {
             Letter::ToConnection { from, effect } => self.on_connection(from, effect),
             Letter::BlockDone(outcome) => self.block_done(&outcome),
             Letter::SchemaSettled { producer, version } => self.schema_settled(producer, version),
+            Letter::LogHasRoom => self.resume_paused(),
             Letter::Answer { to, command } => self.answer(to, &command),
             Letter::Open { name, opener } => self.open(name, opener),
             Letter::Loaded { name, outcome } => self.loaded(&name, *outcome),

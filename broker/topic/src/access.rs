@@ -1,4 +1,4 @@
-//! Who may produce: everybody, or one producer alone.
+//! Who may produce: everybody, or one producer alone. The rules are the same for topics that store nothing.
 //!
 //! Each new producer that has the topic to itself gets a higher epoch, recorded with the topic before it is let in. So one that was
 //! thrown out and comes back with its old epoch is known for what it is, also after a restart.
@@ -8,8 +8,9 @@ use std::collections::VecDeque;
 use wire::ServerError;
 
 use crate::event::AttachProducer;
+use crate::producers::Producers;
 use crate::subscription::Asked;
-use crate::{Effect, ProducerKey, Reply, Topic, Turn};
+use crate::{Effect, ProducerKey, ProducerSlot, Reply, Topic, Turn};
 
 /// The topic's property that holds the epoch; Pulsar's name for it.
 pub(crate) const EPOCH_PROPERTY: &str = "pulsar.topic.epoch";
@@ -71,6 +72,18 @@ enum Verdict {
     Refuse(ServerError, &'static str),
 }
 
+/// What came of a producer that asked to be let in.
+pub(crate) enum Admission {
+    /// It is in already.
+    Known(ProducerSlot, String, AccessMode),
+    /// It comes in.
+    Enters(AttachProducer),
+    /// It gets the topic to itself.
+    Claims(AttachProducer),
+    /// It waits, or was refused, and knows.
+    Answered,
+}
+
 impl Access {
     /// Of a topic that was just loaded, by its property.
     pub(crate) fn loaded(epoch: Option<&str>) -> Access {
@@ -107,87 +120,120 @@ impl Access {
         }
     }
 
+    /// Judges a producer, and tells those that have to make room for it.
+    pub(crate) fn admit(&mut self, mut attach: AttachProducer, producers: &mut Producers, prefix: &str, turn: &mut Turn<'_>) -> Admission {
+        let asked = Asked { to: attach.key.connection, request: attach.request };
+        if let Some((slot, name, mode)) = producers.attached(attach.key) {
+            return Admission::Known(slot, name.to_owned(), mode);
+        }
+        if self.comes_back(&attach, producers) {
+            return Admission::Enters(attach);
+        }
+        match self.judge(&attach, producers.present() > 0) {
+            Verdict::Admit => {
+                self.exclusive = false;
+                Admission::Enters(attach)
+            }
+            Verdict::Claim => {
+                if attach.access == AccessMode::ExclusiveWithFencing {
+                    self.fence_others(producers, turn);
+                }
+                Admission::Claims(attach)
+            }
+            Verdict::Wait => {
+                let name = producers.name_for(&attach, prefix);
+                attach.name = Some(name.clone());
+                // Whoever it waits for has had the topic since.
+                attach.topic_epoch = None;
+                let reply = Reply::ProducerWaiting { request: asked.request, producer: attach.key, name };
+                self.waiting.push_back(attach);
+                turn.out.push(Effect::Reply { to: asked.to, reply });
+                Admission::Answered
+            }
+            Verdict::Refuse(error, why) => {
+                asked.refuse(turn, error, why);
+                Admission::Answered
+            }
+        }
+    }
+
+    /// Whether it is the one that has the topic to itself, by name and epoch: its old connection may not be known to be dead yet.
+    fn comes_back(&self, attach: &AttachProducer, producers: &Producers) -> bool {
+        let same = attach.topic_epoch.is_some() && attach.topic_epoch == self.epoch;
+        attach.access != AccessMode::Shared
+            && attach.access != AccessMode::ExclusiveWithFencing
+            && same
+            && self.exclusive
+            && self.claim.is_none()
+            && attach.name.as_deref().is_some_and(|name| producers.has(name))
+    }
+
+    /// Whoever is there, or waits, has to leave.
+    fn fence_others(&mut self, producers: &mut Producers, turn: &mut Turn<'_>) {
+        self.refuse_waiting(turn, ServerError::ProducerFenced, "another producer took the topic for itself");
+        for producer in producers.take_attached() {
+            turn.out.push(Effect::Reply { to: producer.connection, reply: Reply::CloseProducer { producer } });
+        }
+    }
+
+    /// Takes the topic for one producer. Returns its epoch if that is a new one, and none if it comes back with the one it has.
+    pub(crate) fn take(&mut self, attach: &AttachProducer) -> Option<u64> {
+        if attach.topic_epoch.is_some() && attach.topic_epoch == self.epoch {
+            // A claim that was fenced may still be waiting for its record; it is of no interest any more.
+            self.claim = None;
+            return None;
+        }
+        let epoch = attach.topic_epoch.unwrap_or_else(|| self.epoch.map_or(0, |epoch| epoch + 1));
+        self.epoch = Some(epoch);
+        Some(epoch)
+    }
+
+    /// The next one that is let in has the topic to itself.
+    pub(crate) fn alone(&mut self) {
+        self.exclusive = true;
+    }
+
+    /// The first one that waits, if nobody has the topic.
+    pub(crate) fn next_waiting(&mut self, producers: &Producers) -> Option<AttachProducer> {
+        let free = self.claim.is_none() && producers.present() == 0;
+        if free { self.waiting.pop_front() } else { None }
+    }
+
     /// Whether the producer is one that waits; it does so no longer.
-    fn withdraw(&mut self, key: ProducerKey) -> bool {
+    pub(crate) fn withdraw(&mut self, key: ProducerKey) -> bool {
         let before = self.waiting.len();
         self.waiting.retain(|attach| attach.key != key);
         let claims = self.claim.as_mut().and_then(|claim| claim.attach.take_if(|attach| attach.key == key));
         claims.is_some() || self.waiting.len() < before
     }
 
-    fn take_all(&mut self) -> Vec<AttachProducer> {
+    /// Whoever waits does so in vain.
+    pub(crate) fn refuse_waiting(&mut self, turn: &mut Turn<'_>, error: ServerError, why: &str) {
         let claim = self.claim.as_mut().and_then(|claim| claim.attach.take());
-        claim.into_iter().chain(self.waiting.drain(..)).collect()
+        for waiting in claim.into_iter().chain(self.waiting.drain(..)) {
+            Asked { to: waiting.key.connection, request: waiting.request }.refuse(turn, error, why);
+        }
     }
 }
 
 impl Topic {
     /// Lets a producer in, has it wait, or refuses it.
-    pub(crate) fn admit_producer(&mut self, turn: &mut Turn<'_>, mut attach: AttachProducer) {
-        let asked = Asked { to: attach.key.connection, request: attach.request };
-        if let Some((slot, name, mode)) = self.producers.attached(attach.key) {
-            let name = name.to_owned();
-            return self.producer_ready(turn, attach.key, asked, slot, name, mode);
-        }
-        if self.comes_back(&attach) {
-            return self.let_in(turn, attach);
-        }
-        match self.access.judge(&attach, self.producers.present() > 0) {
-            Verdict::Admit => {
-                self.access.exclusive = false;
-                self.let_in(turn, attach);
-            }
-            Verdict::Claim => {
-                if attach.access == AccessMode::ExclusiveWithFencing {
-                    self.fence_others(turn);
-                }
-                self.claim(turn, attach);
-            }
-            Verdict::Wait => {
-                let name = self.producers.name_for(&attach, &self.settings.producer_name_prefix);
-                attach.name = Some(name.clone());
-                // Whoever it waits for has had the topic since.
-                attach.topic_epoch = None;
-                let reply = Reply::ProducerWaiting { request: asked.request, producer: attach.key, name };
-                self.access.waiting.push_back(attach);
-                turn.out.push(Effect::Reply { to: asked.to, reply });
-            }
-            Verdict::Refuse(error, why) => self.error(turn, asked, error, why),
-        }
-    }
-
-    /// Whether it is the one that has the topic to itself, by name and epoch: its old connection may not be known to be dead yet.
-    fn comes_back(&self, attach: &AttachProducer) -> bool {
-        let same = attach.topic_epoch.is_some() && attach.topic_epoch == self.access.epoch;
-        attach.access != AccessMode::Shared
-            && attach.access != AccessMode::ExclusiveWithFencing
-            && same
-            && self.access.exclusive
-            && self.access.claim.is_none()
-            && attach.name.as_deref().is_some_and(|name| self.producers.has(name))
-    }
-
-    /// Whoever is there, or waits, has to leave.
-    fn fence_others(&mut self, turn: &mut Turn<'_>) {
-        for waiting in self.access.take_all() {
-            let asked = Asked { to: waiting.key.connection, request: waiting.request };
-            self.error(turn, asked, ServerError::ProducerFenced, "another producer took the topic for itself");
-        }
-        for producer in self.producers.take_attached() {
-            turn.out.push(Effect::Reply { to: producer.connection, reply: Reply::CloseProducer { producer } });
+    pub(crate) fn admit_producer(&mut self, turn: &mut Turn<'_>, attach: AttachProducer) {
+        let (key, asked) = (attach.key, Asked { to: attach.key.connection, request: attach.request });
+        match self.access.admit(attach, &mut self.producers, &self.settings.producer_name_prefix, turn) {
+            Admission::Known(slot, name, mode) => self.producer_ready(turn, key, asked, slot, name, mode),
+            Admission::Enters(attach) => self.let_in(turn, attach),
+            Admission::Claims(attach) => self.claim(turn, attach),
+            Admission::Answered => {}
         }
     }
 
     /// Gives a producer the topic, under a new epoch unless it comes back with the one it has.
     fn claim(&mut self, turn: &mut Turn<'_>, attach: AttachProducer) {
-        if attach.topic_epoch.is_some() && attach.topic_epoch == self.access.epoch {
-            self.access.exclusive = true;
-            // A claim that was fenced may still be waiting for its record; it is of no interest any more.
-            self.access.claim = None;
+        let Some(epoch) = self.access.take(&attach) else {
+            self.access.alone();
             return self.let_in(turn, attach);
-        }
-        let epoch = attach.topic_epoch.unwrap_or_else(|| self.access.epoch.map_or(0, |epoch| epoch + 1));
-        self.access.epoch = Some(epoch);
+        };
         let revision = self.ledgers.set_property(EPOCH_PROPERTY, epoch.to_string(), &mut self.errands, turn);
         self.access.claim = Some(Claim { attach: Some(attach), revision });
     }
@@ -198,7 +244,7 @@ impl Topic {
             return;
         }
         if let Some(attach) = self.access.claim.take().and_then(|claim| claim.attach) {
-            self.access.exclusive = true;
+            self.access.alone();
             self.let_in(turn, attach);
         }
         self.promote(turn);
@@ -206,22 +252,9 @@ impl Topic {
 
     /// A producer may have left: if nobody is left, it is the turn of the first that waits.
     pub(crate) fn promote(&mut self, turn: &mut Turn<'_>) {
-        while !self.closing && self.fenced.is_none() && self.access.claim.is_none() && self.producers.present() == 0 {
-            let Some(attach) = self.access.waiting.pop_front() else { return };
+        while !self.closing && self.fenced.is_none() {
+            let Some(attach) = self.access.next_waiting(&self.producers) else { return };
             self.claim(turn, attach);
-        }
-    }
-
-    /// A producer that waits leaves; returns false if it does not wait.
-    pub(crate) fn stop_waiting(&mut self, key: ProducerKey) -> bool {
-        self.access.withdraw(key)
-    }
-
-    /// The topic is being let go of: those that wait ask the next owner.
-    pub(crate) fn refuse_waiting(&mut self, turn: &mut Turn<'_>) {
-        for waiting in self.access.take_all() {
-            let asked = Asked { to: waiting.key.connection, request: waiting.request };
-            self.error(turn, asked, ServerError::ServiceNotReady, "the topic is being unloaded");
         }
     }
 }

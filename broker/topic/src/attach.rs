@@ -72,7 +72,7 @@ impl Topic {
     /// Frees the name once pending publishes are answered; `request` none when the connection is gone (publishes go on, unanswered).
     pub fn detach_producer(&mut self, turn: &mut Turn<'_>, key: ProducerKey, request: Option<u64>) {
         self.withdraw(turn, |waiter| matches!(waiter, Waiter::Producer(attach) if attach.key == key));
-        let gone = self.stop_waiting(key) || self.producers.detach(key, request);
+        let gone = self.access.withdraw(key) || self.producers.detach(key, request);
         if let Some(request) = request.filter(|_| gone) {
             turn.out.push(Effect::Reply { to: key.connection, reply: Reply::Success { request } });
         }
@@ -143,7 +143,7 @@ impl Topic {
         let (key, request) = (attach.key, attach.request);
         let consumer = u32::try_from(subscription.lane.consumers.insert(Consumer::new(attach, turn.now))).unwrap_or(u32::MAX);
         subscription.expires_at = None;
-        subscription.dispatcher.joined(&subscription.lane, consumer);
+        subscription.dispatcher.joined(&subscription.lane, consumer, &lent);
         self.seats.insert(Seat { key, subscription: index, consumer });
         self.by_key.insert(key, slot);
         turn.out.push(Effect::Reply { to: key.connection, reply: Reply::ConsumerReady { request, consumer: key, slot } });
@@ -246,8 +246,7 @@ impl Topic {
     }
 
     pub(crate) fn error(&self, turn: &mut Turn<'_>, asked: Asked, error: ServerError, message: &str) {
-        let reply = Reply::Error { request: asked.request, error, message: message.to_owned() };
-        turn.out.push(Effect::Reply { to: asked.to, reply });
+        asked.refuse(turn, error, message);
     }
 
     pub(crate) fn success(&self, turn: &mut Turn<'_>, asked: Asked) {

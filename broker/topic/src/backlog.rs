@@ -42,7 +42,7 @@ impl Topic {
     pub fn consumer_stats(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, request: u64) {
         let asked = Asked { to: key.connection, request };
         let subscription = self.seat_of(key).and_then(|seat| self.subscriptions.get(seat.subscription));
-        let stats = subscription.map(|subscription| subscription.stats(&self.ledgers.chain, &self.settings));
+        let stats = subscription.map(|subscription| subscription.stats(&self.ledgers.chain, &self.settings, self.max_held));
         let consumer = self.seat_of(key).and_then(|seat| {
             let consumers = &self.subscriptions.get(seat.subscription)?.lane.consumers;
             consumers.iter().position(|(_, consumer)| consumer.key == key)
@@ -58,7 +58,7 @@ impl Topic {
     pub fn stats(&self) -> TopicStats {
         let chain = &self.ledgers.chain;
         let (storage_entries, storage_bytes) = chain.totals();
-        let stats = |subscription: &Subscription| subscription.stats(chain, &self.settings);
+        let stats = |subscription: &Subscription| subscription.stats(chain, &self.settings, self.max_held);
         TopicStats {
             messages_in: self.tally.messages_in,
             bytes_in: self.tally.bytes_in,

@@ -3,7 +3,7 @@
 //! A type is one file beside this one and one variant of [`Dispatcher`]. It picks consumers and remembers what they hold; the
 //! [`Lane`] knows where the subscription stands and how entries are come by.
 
-mod failover;
+pub(crate) mod failover;
 mod held;
 mod key_shared;
 mod shared;
@@ -82,11 +82,11 @@ impl Dispatcher {
     }
 
     /// A consumer joined the lane.
-    pub(crate) fn joined(&mut self, lane: &Lane, consumer: ConsumerIndex) {
+    pub(crate) fn joined(&mut self, lane: &Lane, consumer: ConsumerIndex, lent: &Lent<'_>) {
         match self {
             Dispatcher::SingleActive(single) => single.joined(consumer),
             Dispatcher::Shared(shared) => shared.joined(lane, consumer),
-            Dispatcher::KeyShared(keys) => keys.joined(lane, consumer),
+            Dispatcher::KeyShared(keys) => keys.joined(lane, consumer, lent),
         }
     }
 
@@ -195,6 +195,14 @@ impl Dispatcher {
                 let delivered = lent_ledger.count(lane.cursor.mark_delete(), lent_ledger.previous(lane.cursor.read_position()));
                 delivered.saturating_sub(lane.cursor.acked_beyond())
             }
+            Dispatcher::Shared(_) | Dispatcher::KeyShared(_) => self.held_messages(),
+        }
+    }
+
+    /// Messages that consumers hold, where several share what there is.
+    pub(crate) fn held_messages(&self) -> u64 {
+        match self {
+            Dispatcher::SingleActive(_) => 0,
             Dispatcher::Shared(shared) => shared.held_messages(),
             Dispatcher::KeyShared(keys) => keys.held_messages(),
         }
@@ -278,7 +286,7 @@ impl Lane {
     /// Asks storage for new entries from `at` on, for as many messages as there are permits.
     fn read_new(&mut self, at: Position, permits: i64, lent: &mut Lent<'_>, turn: &mut Turn<'_>) {
         let last = Position { ledger: at.ledger, entry: lent.ledger.last_of(at.ledger) };
-        let entries = (permits.max(1).unsigned_abs() * 16).div_ceil(u64::from(self.per_entry.max(1)));
+        let entries = permits.max(1).unsigned_abs().saturating_mul(16).div_ceil(u64::from(self.per_entry.max(1)));
         // Behind entries that were put off, one that may be sent can be far away.
         let entries = entries.saturating_add(u64::from(self.delayed.in_a_row()) * 2);
         let max_entries = usize::try_from(entries).unwrap_or(usize::MAX).clamp(1, lent.settings.max_read_entries.max(1));

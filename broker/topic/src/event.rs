@@ -35,6 +35,8 @@ pub struct TopicSettings {
     pub max_entry_bytes: usize,
     /// Entries one dispatch step reads and delivers at most (`dispatcherMaxReadBatchSize`).
     pub max_read_entries: usize,
+    /// Entries that the first read after a failed one asks for at most; each that works doubles it (`dispatcherMinReadBatchSize`).
+    pub min_read_entries: usize,
     /// Bytes one dispatch step reads at most (`dispatcherMaxReadSizeBytes`).
     pub max_read_bytes: usize,
     /// Entries one consumer gets before the next one's turn (`dispatcherMaxRoundRobinBatchSize`).
@@ -51,6 +53,9 @@ pub struct TopicSettings {
     pub max_look_ahead_per_consumer: usize,
     /// The same for the whole subscription; the lower limit counts (`keySharedLookAheadMsgInReplayThresholdPerSubscription`).
     pub max_look_ahead_per_subscription: usize,
+    /// Points of each Key_Shared consumer on a ring of hashes (`subscriptionKeySharedConsistentHashingReplicaPoints`); 0 splits
+    /// the hashes evenly instead (`subscriptionKeySharedUseConsistentHashing`). Taken when a subscription's first consumer comes.
+    pub key_shared_points: u32,
     /// Cursor states per second and cursor (`managedLedgerDefaultMarkDeleteRateLimit`).
     pub mark_delete_rate: f64,
     /// How long a dirty cursor may stay unwritten, in milliseconds (`managedLedgerCursorPositionFlushSeconds`).
@@ -72,6 +77,9 @@ pub struct TopicSettings {
     /// How exactly delayed messages are timed, in milliseconds: none is early, and none later than this
     /// (`delayedDeliveryTickTimeMillis`). 0 delivers all at once.
     pub delayed_tick_ms: u64,
+    /// The longest delay a publish may ask for, counted from its publish time, in milliseconds; one that asks for more is refused
+    /// (`delayedDeliveryMaxDelayInMillis`). 0 = no limit.
+    pub max_delay_ms: u64,
     /// Messages older than this are taken as acked by durable subscriptions, in milliseconds
     /// (`ttlDurationDefaultInSeconds`). 0 = they are kept until they are acked.
     pub message_ttl_ms: u64,

@@ -21,6 +21,11 @@ impl Expiry {
         Expiry { check_at: now_ms, search: None }
     }
 
+    /// The limit is another one: what is too old is looked for anew.
+    pub(crate) fn look_at(&mut self, now_ms: u64) {
+        *self = Expiry::new(now_ms);
+    }
+
     pub(crate) fn deadline(&self) -> Option<u64> {
         match &self.search {
             Some(search) => search.retry_at(),

@@ -9,6 +9,8 @@ use crate::{Now, TopicSettings};
 
 /// The topic's side of a call into a subscription.
 pub(crate) struct Lent<'a> {
+    /// Messages that consumers may hold together; as many stop a Shared or Key_Shared subscription.
+    pub(crate) max_held: u64,
     pub(crate) topic: &'a TopicName,
     pub(crate) ledger: &'a ManagedLedger,
     pub(crate) settings: &'a TopicSettings,

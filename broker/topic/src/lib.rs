@@ -14,6 +14,7 @@ mod publishing;
 
 mod chunks;
 mod consumer;
+mod crowding;
 mod delayed;
 mod dispatcher;
 mod pending;

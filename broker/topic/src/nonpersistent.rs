@@ -3,19 +3,23 @@
 //! There are no positions, so every id is 0:0, nothing waits for acks, and there is nothing to seek in. A subscription is there
 //! as long as it has consumers, the topic as long as it has a producer or a subscription.
 
+mod subscription;
+
 use std::collections::HashMap;
 
-use bytes::Bytes;
-use ledger::{EntryId, EntryMeta, LedgerId, Position};
+use ledger::{EntryId, LedgerId, Position};
 use slab::Slab;
 use wire::{ServerError, TopicName};
 
+use crate::access::{Access, Admission};
 use crate::consumer::Consumer;
 use crate::event::{Ack, AttachConsumer, AttachProducer, Publish};
 use crate::peek::entry_meta;
 use crate::producers::Producers;
 use crate::stats::{SubscriptionStats, TopicStats};
-use crate::{AccessMode, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, Reply, SubscriptionKind, TopicSettings, Turn};
+use crate::{AccessMode, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, ProducerSlot, Reply, TopicSettings, Turn};
+
+use subscription::Subscription;
 
 /// The id of every message.
 const NOWHERE: Position = Position { ledger: LedgerId(0), entry: EntryId(0) };
@@ -26,6 +30,7 @@ pub struct NonPersistentTopic {
     name: TopicName,
     settings: TopicSettings,
     producers: Producers,
+    access: Access,
     subscriptions: Slab<Subscription>,
     by_name: HashMap<String, usize>,
     seats: Slab<Seat>,
@@ -43,20 +48,6 @@ struct Seat {
     consumer: usize,
 }
 
-#[derive(Debug)]
-struct Subscription {
-    name: String,
-    kind: SubscriptionKind,
-    consumers: Slab<Consumer>,
-    /// By priority, then by when they came.
-    order: Vec<(i32, usize)>,
-    /// Where the next turn begins.
-    next: usize,
-    messages_out: u64,
-    bytes_out: u64,
-    messages_dropped: u64,
-}
-
 impl NonPersistentTopic {
     /// A topic without producers and consumers.
     #[must_use]
@@ -65,6 +56,7 @@ impl NonPersistentTopic {
             name,
             settings,
             producers: Producers::default(),
+            access: Access::default(),
             subscriptions: Slab::new(),
             by_name: HashMap::new(),
             seats: Slab::new(),
@@ -93,37 +85,54 @@ impl NonPersistentTopic {
 
     /// Whether nobody has a use for it any more.
     pub fn is_deserted(&self) -> bool {
-        self.producers.len() == 0 && self.subscriptions.is_empty()
+        self.producers.len() == 0 && self.access.waiting() == 0 && self.subscriptions.is_empty()
     }
 
-    /// Answers with `ProducerReady` or `Error` (ProducerBusy, ServiceNotReady while unloading).
+    /// Answers with `ProducerReady`, `ProducerWaiting` or `Error` (ProducerBusy, ProducerFenced, ServiceNotReady while unloading).
     pub fn attach_producer(&mut self, turn: &mut Turn<'_>, attach: AttachProducer) {
         let (producer, request) = (attach.key, attach.request);
         if self.closing {
             return refuse(turn, producer.connection, request, ServerError::ServiceNotReady, "the topic is being unloaded");
         }
-        if attach.access != AccessMode::Shared {
-            let message = "producers share a non-persistent topic: only the access mode Shared is served";
-            return refuse(turn, producer.connection, request, ServerError::NotAllowedError, message);
+        match self.access.admit(attach, &mut self.producers, &self.settings.producer_name_prefix, turn) {
+            Admission::Known(slot, name, mode) => self.producer_ready(turn, producer, request, slot, name, mode),
+            Admission::Enters(attach) => self.let_in(turn, attach),
+            Admission::Claims(attach) => self.claim(turn, attach),
+            Admission::Answered => {}
         }
-        let attached = self.producers.attached(producer).map(|(slot, name, _)| (slot, name.to_owned()));
-        let outcome = match attached {
-            Some(known) => Ok(known),
-            None => self.producers.attach(attach, &self.settings.producer_name_prefix, turn.now),
-        };
-        match outcome {
-            Ok((slot, name)) => {
-                let reply = Reply::ProducerReady { request, producer, slot, name, last_sequence: -1, topic_epoch: None };
-                turn.out.push(Effect::Reply { to: producer.connection, reply });
-            }
+    }
+
+    /// Gives a producer the topic. Its epoch is known as long as the topic is, as there is nowhere to record it.
+    fn claim(&mut self, turn: &mut Turn<'_>, attach: AttachProducer) {
+        self.access.take(&attach);
+        self.access.alone();
+        self.let_in(turn, attach);
+    }
+
+    fn let_in(&mut self, turn: &mut Turn<'_>, attach: AttachProducer) {
+        let (producer, request, mode) = (attach.key, attach.request, attach.access);
+        match self.producers.attach(attach, &self.settings.producer_name_prefix, turn.now) {
+            Ok((slot, name)) => self.producer_ready(turn, producer, request, slot, name, mode),
             Err(taken) => refuse(turn, producer.connection, request, ServerError::ProducerBusy, &taken.to_string()),
         }
     }
 
-    /// The producer is gone; nothing of it is under way.
+    fn producer_ready(&self, turn: &mut Turn<'_>, producer: ProducerKey, request: u64, slot: ProducerSlot, name: String, mode: AccessMode) {
+        let topic_epoch = self.access.epoch_of(mode);
+        let reply = Reply::ProducerReady { request, producer, slot, name, last_sequence: -1, topic_epoch };
+        turn.out.push(Effect::Reply { to: producer.connection, reply });
+    }
+
+    /// The producer is gone; nothing of it is under way. The first that waits may have the topic then.
     pub fn detach_producer(&mut self, turn: &mut Turn<'_>, key: ProducerKey, request: Option<u64>) {
-        self.producers.detach(key, None);
+        if !self.access.withdraw(key) {
+            self.producers.detach(key, None);
+        }
         success(turn, key.connection, request);
+        while !self.closing {
+            let Some(attach) = self.access.next_waiting(&self.producers) else { return };
+            self.claim(turn, attach);
+        }
     }
 
     /// Answered at once; then it goes to whoever takes it.
@@ -176,6 +185,7 @@ impl NonPersistentTopic {
         let slot = ConsumerSlot(u32::try_from(slot).unwrap_or(u32::MAX));
         self.by_key.insert(key, slot);
         turn.out.push(Effect::Reply { to: key.connection, reply: Reply::ConsumerReady { request, consumer: key, slot } });
+        subscription.appoint(&self.name, turn);
     }
 
     /// The consumer is gone, and with the last one its subscription.
@@ -184,6 +194,7 @@ impl NonPersistentTopic {
             && let Some(subscription) = self.subscriptions.get_mut(seat.subscription)
         {
             subscription.leave(seat.consumer);
+            subscription.appoint(&self.name, turn);
             if subscription.consumers.is_empty() {
                 self.remove(seat.subscription);
             }
@@ -213,10 +224,14 @@ impl NonPersistentTopic {
         success(turn, key.connection, Some(request));
     }
 
-    /// `permits` more messages may be sent to the consumer.
+    /// `permits` more messages may be sent to the consumer. Its first one shows that it listens: only then a consumer of a
+    /// Failover subscription is told whether it is the active one.
     pub fn flow(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, slot: ConsumerSlot, permits: u32) {
         if let Some(consumer) = self.consumer(key, slot) {
             consumer.flow(permits, turn.now);
+            if let Some(reply) = consumer.end_silence() {
+                turn.out.push(Effect::Reply { to: key.connection, reply });
+            }
         }
     }
 
@@ -267,6 +282,7 @@ impl NonPersistentTopic {
     /// Closes producers and consumers and takes no more.
     pub fn unload(&mut self, turn: &mut Turn<'_>) {
         self.closing = true;
+        self.access.refuse_waiting(turn, ServerError::ServiceNotReady, "the topic is being unloaded");
         for producer in self.producers.take_attached() {
             turn.out.push(Effect::Reply { to: producer.connection, reply: Reply::CloseProducer { producer } });
         }
@@ -293,6 +309,7 @@ impl NonPersistentTopic {
             messages_out: subscriptions.iter().map(|subscription| subscription.messages_out).sum(),
             bytes_out: subscriptions.iter().map(|subscription| subscription.bytes_out).sum(),
             last_confirmed: Position::EARLIEST.to_string(),
+            waiting_producers: self.access.waiting(),
             producers: self.producers.stats(),
             subscriptions,
             ..TopicStats::default()
@@ -316,90 +333,6 @@ impl NonPersistentTopic {
     fn remove(&mut self, index: usize) {
         if let Some(subscription) = self.subscriptions.try_remove(index) {
             self.by_name.remove(&subscription.name);
-        }
-    }
-}
-
-impl Subscription {
-    fn new(name: String, kind: SubscriptionKind) -> Subscription {
-        Subscription { name, kind, consumers: Slab::new(), order: Vec::new(), next: 0, messages_out: 0, bytes_out: 0, messages_dropped: 0 }
-    }
-
-    fn refuses(&self, kind: SubscriptionKind) -> Option<String> {
-        if self.consumers.is_empty() {
-            None
-        } else if self.kind != kind {
-            Some(format!("subscription '{}' is in use as {}", self.name, self.kind.name()))
-        } else if kind == SubscriptionKind::Exclusive {
-            Some(format!("the Exclusive subscription '{}' has a consumer", self.name))
-        } else {
-            None
-        }
-    }
-
-    fn join(&mut self, consumer: Consumer) -> usize {
-        let priority = consumer.priority;
-        let index = self.consumers.insert(consumer);
-        let place = self.order.partition_point(|(other, _)| *other <= priority);
-        self.order.insert(place, (priority, index));
-        index
-    }
-
-    fn leave(&mut self, consumer: usize) {
-        self.order.retain(|(_, other)| *other != consumer);
-        self.consumers.try_remove(consumer);
-    }
-
-    /// Gives an entry to a consumer that takes it now, or drops it.
-    fn pass_on(&mut self, bytes: &Bytes, meta: EntryMeta, turn: &mut Turn<'_>) {
-        let Some(consumer) = self.pick(bytes).and_then(|index| self.consumers.get_mut(index)) else {
-            self.messages_dropped += u64::from(meta.messages);
-            return;
-        };
-        consumer.permits -= i64::from(meta.messages);
-        consumer.sent(meta.messages, bytes.len(), false);
-        self.messages_out += u64::from(meta.messages);
-        self.bytes_out += bytes.len() as u64;
-        let (to, epoch) = (consumer.key, consumer.epoch);
-        turn.out.push(Effect::Deliver { to, at: NOWHERE, redeliveries: 0, ack_set: None, epoch, bytes: bytes.clone() });
-    }
-
-    /// The consumer of the next entry, if it takes it: one that is out of permits does not hold others back, where another may have it.
-    fn pick(&mut self, bytes: &Bytes) -> Option<usize> {
-        let takes = |place: usize| {
-            let (_, index) = *self.order.get(place)?;
-            self.consumers.get(index).is_some_and(|consumer| consumer.takes(0)).then_some(index)
-        };
-        match self.kind {
-            SubscriptionKind::Exclusive | SubscriptionKind::Failover => takes(0),
-            SubscriptionKind::Shared => {
-                let first = (0..self.order.len()).find(|place| takes(*place).is_some())?;
-                let priority = self.order.get(first)?.0;
-                let end = self.order.partition_point(|(other, _)| *other <= priority);
-                let from = if (first..end).contains(&self.next) { self.next } else { first };
-                let place = (from..end).chain(first..from).find(|place| takes(*place).is_some())?;
-                self.next = place + 1;
-                takes(place)
-            }
-            SubscriptionKind::KeyShared => {
-                let key = wire::payload::peek(bytes).map(|peek| peek.ordering_key.or(peek.partition_key).unwrap_or_default().to_vec());
-                let hash = key.unwrap_or_default().iter().fold(5_381_usize, |hash, byte| hash.wrapping_mul(33) ^ usize::from(*byte));
-                takes(hash % self.order.len().max(1))
-            }
-        }
-    }
-
-    fn stats(&self) -> SubscriptionStats {
-        SubscriptionStats {
-            name: self.name.clone(),
-            kind: self.kind.name(),
-            messages_out: self.messages_out,
-            bytes_out: self.bytes_out,
-            messages_dropped: self.messages_dropped,
-            mark_delete: Position::EARLIEST.to_string(),
-            read_position: Position::EARLIEST.to_string(),
-            consumers: self.consumers.iter().map(|(_, consumer)| consumer.stats(self.kind.name(), 0, 0)).collect(),
-            ..SubscriptionStats::default()
         }
     }
 }

@@ -136,13 +136,13 @@ impl<W: Waiting + Default> Unacked<W> {
         self.entries.front().map(|entry| entry.at)
     }
 
-    /// The last waiting entry of the next `limit` from `at` on, in the same ledger, whose slot is `wanted`; `at` if there is no other.
-    pub(crate) fn last_waiting(&self, at: Position, limit: usize, wanted: impl Fn(u16) -> bool) -> Position {
+    /// The last waiting entry of the next `limit` from `at` on, in the same ledger, that is `wanted`; `at` if there is no other.
+    pub(crate) fn last_waiting(&self, at: Position, limit: usize, wanted: impl Fn(Position, u16) -> bool) -> Position {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let from = self.find(at).unwrap_or(self.entries.len());
         let near = self.entries.range(from..);
         let near = near.take_while(|entry| entry.at.ledger == at.ledger && entry.at.entry.0 - at.entry.0 < limit);
-        let wanted = near.filter(|entry| entry.holder == Holder::Nobody && wanted(entry.slot));
+        let wanted = near.filter(|entry| entry.holder == Holder::Nobody && wanted(entry.at, entry.slot));
         wanted.last().map_or(at, |entry| entry.at)
     }
 

@@ -10,7 +10,7 @@ use crate::dedup::Known;
 use crate::event::Publish;
 use crate::peek::{entry_meta, is_unfinished};
 use crate::producers::Answered;
-use crate::{Effect, ProducerKey, ProducerSlot, Reply, Topic, Turn};
+use crate::{Effect, ProducerKey, ProducerSlot, Reply, Topic, TopicSettings, Turn};
 
 /// A publish that is not answered.
 #[derive(Debug)]
@@ -22,10 +22,19 @@ struct Waiting {
     highest_sequence: u64,
     /// Where its sequence ids count.
     known: Option<Known>,
-    /// Whether it was stored before: it is only answered, in its turn.
-    duplicate: bool,
+    fate: Fate,
     meta: EntryMeta,
     bytes: Bytes,
+}
+
+/// What becomes of a publish. Whatever it is, it is answered in its turn: clients look for an answer to the oldest one only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    Stored,
+    /// It was stored before, and gets a receipt.
+    Duplicate,
+    /// It asks to be delivered later than it may, and is refused alone: it will never be taken, so no later one can overtake it.
+    TooLate,
 }
 
 /// The publishes not answered, oldest first; those at the front have positions, the rest wait for a rollover to end.
@@ -67,18 +76,20 @@ impl Topic {
             return turn.out.push(Effect::Refused { to: key, sequence, error, message, bytes: held });
         }
         let meta = entry_meta(&bytes);
-        let mut waiting =
-            Waiting { at: Position::EARLIEST, producer: slot, sequence, highest_sequence, known: None, duplicate: false, meta, bytes };
-        if let (Some(dedup), Some(known)) = (&mut self.dedup, producer.known) {
+        let fate = if delay_is_over_limit(&meta, &self.settings) { Fate::TooLate } else { Fate::Stored };
+        let mut waiting = Waiting { at: Position::EARLIEST, producer: slot, sequence, highest_sequence, known: None, fate, meta, bytes };
+        if let (Some(dedup), Some(known), Fate::Stored) = (&mut self.dedup, producer.known, fate) {
             // Of a larger message the last part tells that it is complete: the others do not count, but need not be there again.
             let counts = !(meta.is_chunk && is_unfinished(&waiting.bytes));
             waiting.known = counts.then_some(known);
             let is_new = if counts { dedup.is_new(known, sequence, highest_sequence) } else { dedup.is_beyond(known, sequence) };
-            waiting.duplicate = !is_new && !self.faults.duplicates_are_new;
+            if !is_new && !self.faults.duplicates_are_new {
+                waiting.fate = Fate::Duplicate;
+            }
         }
         producer.pending += 1;
-        if waiting.duplicate {
-            return self.answer_duplicate(turn, waiting);
+        if waiting.fate != Fate::Stored {
+            return self.answer_in_turn(turn, waiting);
         }
         if self.publishes.assigned == self.publishes.waiting.len() {
             match self.ledgers.chain.append(waiting.bytes.len()) {
@@ -114,11 +125,11 @@ impl Topic {
         self.ledgers.roll_if_full(&mut self.errands, turn);
     }
 
-    /// What was stored before, or is being stored, gets its receipt in its turn: when everything that was published before it is durable.
-    fn answer_duplicate(&mut self, turn: &mut Turn<'_>, mut waiting: Waiting) {
+    /// What is not stored is answered when everything that was published before it is durable.
+    fn answer_in_turn(&mut self, turn: &mut Turn<'_>, mut waiting: Waiting) {
         let Publishes { waiting: before, assigned } = &mut self.publishes;
         match before.back() {
-            None => return self.receipt(turn, waiting),
+            None => return self.answer(turn, waiting),
             Some(last) if *assigned == before.len() => {
                 waiting.at = last.at;
                 *assigned += 1;
@@ -132,7 +143,7 @@ impl Topic {
     pub(crate) fn flush_publishes(&mut self, turn: &mut Turn<'_>) {
         let mut last = self.publishes.assigned.checked_sub(1).and_then(|last| self.publishes.waiting.get(last)).map(|last| last.at);
         while let Some(waiting) = self.publishes.waiting.get_mut(self.publishes.assigned) {
-            if waiting.duplicate
+            if waiting.fate != Fate::Stored
                 && let Some(last) = last
             {
                 waiting.at = last;
@@ -156,7 +167,7 @@ impl Topic {
         let mut confirmed = None;
         while let Some(waiting) = self.publishes.pop_through(upto) {
             confirmed = Some(waiting.at);
-            self.receipt(turn, waiting);
+            self.answer(turn, waiting);
         }
         let Some(confirmed) = confirmed else { return };
         self.ledgers.chain.confirm(confirmed);
@@ -166,17 +177,19 @@ impl Topic {
         self.finish_unload(turn);
     }
 
-    fn receipt(&mut self, turn: &mut Turn<'_>, waiting: Waiting) {
-        let Waiting { at, producer, sequence, highest_sequence, known, duplicate, meta, bytes } = waiting;
-        if let Some(dedup) = self.dedup.as_mut().filter(|_| !duplicate) {
+    fn answer(&mut self, turn: &mut Turn<'_>, waiting: Waiting) {
+        let Waiting { at, producer, sequence, highest_sequence, known, fate, meta, bytes } = waiting;
+        let is_new = fate == Fate::Stored;
+        if let Some(dedup) = self.dedup.as_mut().filter(|_| is_new) {
             dedup.stored(known, sequence, highest_sequence);
         }
         let Answered { to, key, closed } = self.producers.answered(producer);
         let held = held_bytes(&bytes);
         match (to, key) {
+            (Some(to), _) if fate == Fate::TooLate => turn.out.push(too_late(to, sequence, held, self.settings.max_delay_ms)),
             (Some(to), _) => {
                 let sequence = if self.faults.highest_id_in_receipt { sequence.max(highest_sequence) } else { sequence };
-                turn.out.push(Effect::Receipt { to, sequence, highest_sequence, at: (!duplicate).then_some(at), bytes: held });
+                turn.out.push(Effect::Receipt { to, sequence, highest_sequence, at: is_new.then_some(at), bytes: held });
             }
             (None, Some(key)) => turn.out.push(Effect::Forgotten { to: key, bytes: held }),
             (None, None) => {}
@@ -186,7 +199,7 @@ impl Topic {
             self.promote(turn);
         }
         // Without consumers nobody is about to read it.
-        if !duplicate && !self.seats.is_empty() {
+        if is_new && !self.seats.is_empty() {
             turn.cache.insert(self.cache, Entry { at, bytes, meta });
         }
     }
@@ -236,6 +249,20 @@ fn refusal(refused_before: bool, store: Option<&str>, max_bytes: usize, size: us
         return Some((ServerError::PersistenceError, reason.to_owned()));
     }
     refused_before.then(|| (ServerError::PersistenceError, "an earlier publish of this producer was refused".to_owned()))
+}
+
+/// Whether a publish asks to be delivered later than it may, by its producer's own clock.
+#[inline]
+fn delay_is_over_limit(meta: &EntryMeta, settings: &TopicSettings) -> bool {
+    let limit = settings.max_delay_ms;
+    let limited = meta.deliver_at_ms > 0 && limit > 0 && settings.delayed_tick_ms > 0;
+    limited && meta.deliver_at_ms.saturating_sub(meta.publish_time_ms) > limit
+}
+
+#[cold]
+fn too_late(to: ProducerKey, sequence: u64, bytes: u32, limit: u64) -> Effect {
+    let message = format!("Exceeds max allowed delivery delay of {limit} milliseconds");
+    Effect::Refused { to, sequence, error: ServerError::NotAllowedError, message, bytes }
 }
 
 fn held_bytes(bytes: &Bytes) -> u32 {

@@ -7,7 +7,7 @@ use ledger::{Entry, Position, StoreError, StoredEntry};
 use crate::errand::{Errand, SubscriptionIndex};
 use crate::lent::{BackOff, Lent};
 use crate::peek::entry_meta;
-use crate::{Effect, ReadOutcome, Tag, Turn};
+use crate::{Effect, ReadOutcome, Tag, TopicSettings, Turn};
 
 /// Which of the two reads a subscription may have in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub(crate) struct ReadAhead {
     new: Option<Open>,
     again: Option<Open>,
     back_off: BackOff,
+    /// How often a read has worked since one failed; none once reads are as large as they may be.
+    recovering: Option<u32>,
 }
 
 /// A read in flight.
@@ -54,22 +56,20 @@ impl ReadAhead {
 
     /// Asks for entries of one ledger, unless a read of this kind is in flight or a failed one is to be waited out.
     pub(crate) fn ask(&mut self, wanted: Wanted, range: Range, index: SubscriptionIndex, lent: &mut Lent<'_>, turn: &mut Turn<'_>) {
+        if self.back_off.is_waiting() {
+            return;
+        }
+        let max_entries = self.size(range.max_entries, lent.settings);
         let place = match wanted {
             Wanted::New => &mut self.new,
             Wanted::Again => &mut self.again,
         };
-        if place.is_some() || self.back_off.is_waiting() {
+        if place.is_some() {
             return;
         }
         let tag = lent.errands.begin(Errand::Read(index));
         *place = Some(Open { tag, from: range.from });
-        turn.out.push(Effect::Read {
-            tag,
-            from: range.from,
-            last: range.last,
-            max_entries: range.max_entries,
-            max_bytes: lent.settings.max_read_bytes,
-        });
+        turn.out.push(Effect::Read { tag, from: range.from, last: range.last, max_entries, max_bytes: lent.settings.max_read_bytes });
     }
 
     /// A read has ended. Entries that `needed` refuses are not kept. Returns whether there may be something to dispatch.
@@ -84,6 +84,7 @@ impl ReadAhead {
             Err(error) => return self.failed(&error, open.from, turn),
         };
         self.back_off.worked();
+        self.recovering = self.recovering.map(|worked| worked.saturating_add(1));
         self.staged.retain(|entry| needed(entry.at));
         for entry in entries {
             self.stage(outcome.ledger, entry, &needed);
@@ -93,10 +94,22 @@ impl ReadAhead {
 
     /// A damaged or missing entry is never skipped: reading stops there and is tried again, later and later.
     fn failed(&mut self, error: &StoreError, from: Position, turn: &mut Turn<'_>) -> bool {
+        self.recovering = Some(0);
         if self.back_off.failed(turn.now) {
             turn.out.push(Effect::Report { message: format!("reading from {from} failed and is tried again: {error}") });
         }
         false
+    }
+
+    /// Entries to ask for: few after a failure, so that storage in trouble is not asked for much that is thrown away, and twice as many
+    /// after each read that works.
+    fn size(&mut self, wanted: usize, settings: &TopicSettings) -> usize {
+        let Some(worked) = self.recovering else { return wanted };
+        let most = settings.min_read_entries.max(1).saturating_mul(1_usize.checked_shl(worked).unwrap_or(usize::MAX));
+        if most >= settings.max_read_entries {
+            self.recovering = None;
+        }
+        wanted.min(most)
     }
 
     /// When a failed read is tried again.

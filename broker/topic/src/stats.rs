@@ -73,6 +73,8 @@ pub struct SubscriptionStats {
     pub backlog: u64,
     /// Messages delivered and not acked.
     pub unacked_messages: u64,
+    /// Whether it gets nothing more until some of them are acked.
+    pub blocked_on_unacked: bool,
     /// Messages delivered since the topic was loaded.
     pub messages_out: u64,
     /// Their bytes.

@@ -1,6 +1,7 @@
 //! A subscription: a named cursor, its type, its consumers, and what is being done to it as a whole.
 
 use ledger::{Cursor, Position};
+use wire::ServerError;
 
 use crate::consumer::ConsumerIndex;
 use crate::dispatcher::{Dispatcher, Lane, Part, Step};
@@ -10,7 +11,7 @@ use crate::lent::Lent;
 use crate::persistence::Persistence;
 use crate::seek::TimeSearch;
 use crate::stats::SubscriptionStats;
-use crate::{ConnectionKey, SubscriptionKind, TopicSettings, Turn};
+use crate::{ConnectionKey, Effect, Reply, SubscriptionKind, TopicSettings, Turn};
 
 /// One subscription.
 #[derive(Debug)]
@@ -57,6 +58,14 @@ pub(crate) enum Phase {
 pub(crate) struct Asked {
     pub(crate) to: ConnectionKey,
     pub(crate) request: u64,
+}
+
+impl Asked {
+    /// Answers that it cannot be.
+    pub(crate) fn refuse(self, turn: &mut Turn<'_>, error: ServerError, message: &str) {
+        let reply = Reply::Error { request: self.request, error, message: message.to_owned() };
+        turn.out.push(Effect::Reply { to: self.to, reply });
+    }
 }
 
 /// Who waits for a subscription to exist.
@@ -175,7 +184,7 @@ impl Subscription {
         [search, write, self.lane.reads.retry_at(), self.dispatcher.deadline(), expiry, due].into_iter().flatten().min()
     }
 
-    pub(crate) fn stats(&self, lent_ledger: &ledger::ManagedLedger, settings: &TopicSettings) -> SubscriptionStats {
+    pub(crate) fn stats(&self, lent_ledger: &ledger::ManagedLedger, settings: &TopicSettings, max_held: u64) -> SubscriptionStats {
         let backlog = self.lane.cursor.backlog(lent_ledger);
         let kind = self.kind.map_or("", SubscriptionKind::name);
         let max_unacked = settings.max_unacked_per_consumer;
@@ -194,6 +203,7 @@ impl Subscription {
             durable: self.durable,
             backlog,
             unacked_messages: unacked,
+            blocked_on_unacked: self.dispatcher.held_messages() >= max_held,
             messages_out: self.lane.messages_out,
             bytes_out: self.lane.bytes_out,
             messages_redelivered: self.lane.messages_redelivered,

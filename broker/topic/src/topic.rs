@@ -8,6 +8,7 @@ use wire::{ServerError, TopicName};
 
 use crate::access::{Access, EPOCH_PROPERTY};
 use crate::consumer::ConsumerIndex;
+use crate::crowding::max_held;
 use crate::dedup::Dedup;
 use crate::dispatcher::Step;
 use crate::errand::{Errand, Errands, SubscriptionIndex};
@@ -46,6 +47,10 @@ pub struct Topic {
     ready: VecDeque<SubscriptionIndex>,
     /// Cache entries below this were released.
     released: Position,
+    /// Held messages beyond which a subscription stops while the owner's topics together hold too much.
+    pub(crate) crowded: Option<u64>,
+    /// Held messages at which a subscription stops, from that and from the settings.
+    pub(crate) max_held: u64,
     /// Why publishes are refused, if they are.
     pub(crate) refusal: Option<String>,
     /// Set once the topic cannot go on.
@@ -86,6 +91,7 @@ impl Topic {
         now: Now,
     ) -> Topic {
         let released = ledger.first();
+        let max_held = max_held(&settings, None);
         let access = Access::loaded(ledger.property(EPOCH_PROPERTY));
         let check_at = now.monotonic_ms + settings.retention_check_ms;
         let mut topic = Topic {
@@ -106,6 +112,8 @@ impl Topic {
             expiry: Expiry::new(now.monotonic_ms),
             ready: VecDeque::new(),
             released,
+            crowded: None,
+            max_held,
             refusal: None,
             fenced: None,
             closing: false,
@@ -143,6 +151,7 @@ impl Topic {
     /// The subscriptions, and what the topic lends them.
     pub(crate) fn lend(&mut self) -> (&mut Slab<Subscription>, Lent<'_>) {
         let lent = Lent {
+            max_held: self.max_held,
             topic: &self.name,
             ledger: &self.ledgers.chain,
             settings: &self.settings,
@@ -448,7 +457,11 @@ impl Topic {
 
     /// Settings changed.
     pub fn update_settings(&mut self, turn: &mut Turn<'_>, settings: TopicSettings) {
+        if settings.message_ttl_ms != self.settings.message_ttl_ms {
+            self.expiry.look_at(turn.now.monotonic_ms);
+        }
         self.settings = settings;
+        self.max_held = max_held(&self.settings, self.crowded);
         self.ledgers.chain.set_limits(self.settings.ledger);
         self.ledgers.want_trim();
         self.trim(turn);

@@ -45,7 +45,8 @@ impl Topic {
             return;
         }
         self.closing = true;
-        self.refuse_waiting(turn);
+        // Those that wait ask the next owner.
+        self.access.refuse_waiting(turn, ServerError::ServiceNotReady, "the topic is being unloaded");
         // Without a position they were never stored: their producers send them again, to the next owner.
         self.forget_publishes(turn, false);
         for (to, request) in self.errands.take_last_message() {

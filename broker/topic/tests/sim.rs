@@ -74,7 +74,7 @@ fn a_redelivery_count_that_is_not_raised_on_close_is_noticed() {
 #[test]
 fn a_takeover_that_does_not_go_back_to_what_was_not_acked_is_noticed() {
     let faults = Faults { takeover_without_rewind: true, ..Faults::default() };
-    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 50).expect("noticed");
+    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 400).expect("noticed");
     assert!(violation.contains("left out") || violation.contains("never came") || violation.contains("do not come"), "{violation}");
 }
 
@@ -97,6 +97,16 @@ fn parts_of_one_message_at_several_consumers_are_noticed() {
     let faults = Faults { parts_go_round: true, ..Faults::default() };
     let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 50).expect("noticed");
     assert!(violation.contains("is a part of what"), "{violation}");
+}
+
+#[test]
+fn parts_of_one_message_at_several_consumers_of_its_key_are_noticed() {
+    let faults = Faults { parts_go_round: true, ..Faults::default() };
+    let script = Script { faults, steps: STEPS, ..Script::default() };
+    let violation = (0..200).filter(|seed| seed % 2 == 1).find_map(|seed| play(seed, script).err()).expect("noticed");
+    assert!(violation.contains("is a part of what"), "{violation}");
+    let stuck = (0..20).find_map(|seed| move_about(seed, Script { large_reads: true, faults, ..Script::default() }, 1_000).err());
+    assert!(stuck.is_some_and(|stuck| stuck.contains("is a part of what")));
 }
 
 #[test]
@@ -127,7 +137,7 @@ fn nothing_stalls_while_key_shared_consumers_come_go_pause_and_give_back() {
     }
     eprintln!("{longest:?}");
     assert!(longest.delivered > 10_000, "{longest:?}");
-    assert!(longest.longest_ms <= 1_000, "{longest:?}");
+    assert!(longest.longest_ms <= 200, "{longest:?}");
 }
 
 #[test]

@@ -1,10 +1,11 @@
 //! What producers and consumers do.
 
 use ledger::Position;
-use topic::{Ack, AckIds, AttachConsumer, ConsumerKey, ConsumerSlot, SeekTo, StartAt};
+use topic::{Ack, AckIds, AttachConsumer, ConsumerKey, ConsumerSlot, SeekTo, StartAt, SubscriptionKind};
 
+use super::super::keys::name_of;
 use super::super::mirror::Index;
-use super::{Play, Request, SUBSCRIPTIONS, split_of};
+use super::{Play, Request, SUBSCRIPTIONS};
 
 impl Play {
     pub(super) fn produce(&mut self) -> Result<(), String> {
@@ -14,15 +15,13 @@ impl Play {
         }
         for _ in 0..self.rng.usize(1..6) {
             let time = self.owner.now.wall_ms;
-            // Parts of a larger message have one key, but the keys here differ from one publish to the next.
-            let keyed = self.consumers.iter().any(|consumer| consumer.subscription == "keys");
             match self.rng.u8(..20) {
                 0..2 if !self.undelayed => {
                     let most = 1 << self.rng.u32(1..15);
                     let deliver_at = time + self.rng.u64(1..=most);
                     self.producers[index].produce_delayed(deliver_at, time);
                 }
-                2 if !keyed => self.producers[index].produce_parts(self.rng.i32(1..6), time),
+                2 => self.producers[index].produce_parts(self.rng.i32(1..6), time),
                 0..12 => self.producers[index].produce(1, time),
                 _ => self.producers[index].produce(self.rng.u32(2..9), time),
             }
@@ -92,10 +91,10 @@ impl Play {
             kind,
             durable,
             start: Some(start),
-            name: format!("c{index}"),
+            name: if kind == SubscriptionKind::KeyShared { name_of(index) } else { format!("c{index}") },
             priority: i32::from(index == 3 || index == 10),
             epoch: None,
-            key_shared: split_of(name).policy(index),
+            key_shared: self.split_of(name).policy(index),
             properties: Vec::new(),
             address: String::new(),
             client_version: String::new(),

@@ -5,7 +5,7 @@ use topic::{ConsumerSlot, Effect, Reply};
 
 use super::super::mirror::{Delivery, Index, Mirror};
 use super::super::producer::Producer;
-use super::{Play, Request, SUBSCRIPTIONS, first, split_of};
+use super::{Play, Request, SUBSCRIPTIONS, first};
 
 impl Play {
     pub(super) fn listen(&mut self) -> Result<(), String> {
@@ -180,11 +180,12 @@ impl Play {
         let (_, kind, durable) = SUBSCRIPTIONS.into_iter().find(|(known, ..)| *known == name).expect("known");
         let begins = floor.is_some();
         let floor = floor.unwrap_or(Position::EARLIEST).max(first(&self.owner.topic));
+        let split = self.split_of(name);
         if !durable && begins {
             // A reader that is late starts where the chain begins.
-            self.mirrors.insert(name, Mirror::new(kind, false, split_of(name), floor));
+            self.mirrors.insert(name, Mirror::new(kind, false, split, floor));
         }
-        self.mirrors.entry(name).or_insert_with(|| Mirror::new(kind, durable, split_of(name), floor)).joined(index);
+        self.mirrors.entry(name).or_insert_with(|| Mirror::new(kind, durable, split, floor)).joined(index);
     }
 
     pub(super) fn uncertain(&mut self, request: Request) {

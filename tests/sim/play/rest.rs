@@ -132,7 +132,8 @@ impl Play {
         let stored = |at| {
             let peek = wire::payload::peek(self.owner.world.entry(at)?).ok()?;
             let due = peek.deliver_at.map_or(0, |at| at as u64 + self.settings.delayed_tick_ms);
-            Some((at, Stored { slot: wire::payload::sticky_key(&peek).ok()??.slot(), due }))
+            let part_of = peek.chunk.map(|chunk| chunk.uuid.to_vec());
+            Some((at, Stored { slot: wire::payload::sticky_key(&peek).ok()??.slot(), due, part_of }))
         };
         positions.filter_map(stored).collect()
     }
@@ -150,12 +151,16 @@ impl Play {
 
     fn is_over_a_limit(&self, consumer: u64, subscription: u64) -> bool {
         let over = |limit: u32, count: u64| limit > 0 && count >= u64::from(limit);
-        over(self.settings.max_unacked_per_consumer, consumer) || over(self.settings.max_unacked_per_subscription, subscription)
+        let crowded = self.crowded.is_some_and(|most| subscription > most);
+        crowded || over(self.settings.max_unacked_per_consumer, consumer) || over(self.settings.max_unacked_per_subscription, subscription)
     }
 
     pub(super) fn come_to_rest(&mut self) -> Result<(), String> {
         if self.refusing {
             self.toggle_refusal();
+        }
+        if self.crowded.is_some() {
+            self.toggle_crowd();
         }
         self.check_rest(true)?;
         for _ in 0..400 {

@@ -133,11 +133,14 @@ impl Play {
             let due = now + self.rng.u64(1..=SLOWEST_ACK_MS);
             watch.acks.entry(at).or_insert((by, due));
         }
+        // With limits, one that may hold less than a message has parts would wait for ever.
+        let whole = self.settings.max_unacked_per_consumer == 0 && self.settings.max_unacked_per_subscription == 0;
         let due: Vec<(Position, Index)> = watch.acks.iter().filter(|(_, (_, due))| *due <= now).map(|(at, (by, _))| (*at, *by)).collect();
         for (at, by) in due {
             let (Some(slot), key) = (self.consumers[by].slot, self.consumers[by].key) else { continue };
             let Some(mirror) = self.mirrors.get_mut("keys") else { continue };
-            if mirror.held_by(by).contains(&at) {
+            // What clients do with parts: they ack them once the message is whole.
+            if mirror.held_by(by).contains(&at) && !(whole && mirror.is_unfinished(at)) {
                 mirror.ack(at);
                 self.owner.call(|topic, turn| topic.ack(turn, Ack { key, slot, request: None, ids: AckIds::One(at) }));
                 self.listen()?;

@@ -242,7 +242,7 @@ impl SubscriptionJson {
             backlog_size: -1,
             earliest_msg_publish_time_in_backlog: 0,
             msg_backlog_no_delayed: stats.backlog.saturating_sub(stats.delayed),
-            blocked_subscription_on_unacked_msgs: false,
+            blocked_subscription_on_unacked_msgs: stats.blocked_on_unacked,
             msg_delayed: stats.delayed,
             msg_in_replay: 0,
             unacked_messages: stats.unacked_messages,

@@ -130,6 +130,7 @@ static IGNORED: &[Ignored] = &[
     key("maxMessageSizeCheckIntervalInSeconds", "changed policies act at once"),
     key("topicFencingTimeoutSeconds", "a fenced topic is let go of at once"),
     family("dispatcherReadFailureBackoff", "failed reads are tried again with a growing pause"),
+    key("keySharedUnblockingIntervalMs", "a blocked key goes on as soon as what blocked it is acked or gone"),
     family("dispatcherRetryBackoff", "dispatch is woken by what it waits for"),
     key("brokerServicePurgeInactiveFrequencyInSeconds", "use brokerDeleteInactiveTopicsFrequencySeconds"),
     key("managedLedgerCacheEvictionFrequency", "use managedLedgerCacheEvictionIntervalMs"),

@@ -23,7 +23,6 @@ pub enum Verdict {
 const NOT_YET: &[&str] = &[
     "brokerServicePortTls",
     "webServicePortTls",
-    "logMaxBlockBytes",
     "managedLedgerInactiveLedgerRolloverTimeSeconds",
     "managedLedgerMaxUnackedRangesToPersistInMetadataStore",
     "managedLedgerPersistIndividualAckAsLongArray",
@@ -31,7 +30,6 @@ const NOT_YET: &[&str] = &[
     "managedLedgerDeleteMaxConcurrentRequests",
     "managedLedgerMaxReadsInFlightSizeInMB",
     "autoSkipNonRecoverableData",
-    "dispatcherMinReadBatchSize",
     "statsUpdateFrequencyInSecs",
     "statsUpdateInitialDelayInSecs",
 ];

@@ -235,10 +235,6 @@ static GROUPS: &[(&str, &[Later])] = &[
         "Subscriptions",
         &[
             not_yet("subscriptionTypesEnabled", SUBSCRIPTION_TYPES, "Exclusive,Shared,Failover,Key_Shared"),
-            not_yet("subscriptionKeySharedUseConsistentHashing", FLAG, "true"),
-            not_yet("subscriptionKeySharedConsistentHashingReplicaPoints", POSITIVE, "100"),
-            not_yet("maxUnackedMessagesPerBroker", COUNT, "0"),
-            not_yet("maxUnackedMessagesPerSubscriptionOnBrokerBlocked", SHARE, "0.16"),
             not_yet("subscriptionRedeliveryTrackerEnabled", FLAG, "true"),
             kept("entryFilterNames", LIST, ""),
             kept("entryFiltersDirectory", TEXT, ""),

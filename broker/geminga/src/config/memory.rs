@@ -25,7 +25,8 @@ settings! {
         out_buffers: ByteSize = "outBufferMemoryMb", MemoryPart, default share(2), told "15 % of memoryBudgetMb";
         /// Reads from the disk on their way to consumers.
         reads_in_flight: ByteSize = "managedLedgerMaxReadsInFlightSizeInMB", MemoryPart, default share(3), told "10 % of memoryBudgetMb", pulsar "0, without limit";
-        /// Blocks queued for the log.
+        /// Blocks on their way to the log: a second copy of what was received, until it is durable. When it is spent, connections that publish
+        /// are not read until half of it is free.
         log_queue: ByteSize = "logQueueMemoryMb", MemoryPart, default share(4), told "5 % of memoryBudgetMb";
         /// Index of what is in the log, for reads of old messages.
         index_cache: ByteSize = "logIndexCacheMb", MemoryPart, default share(5), told "3 % of memoryBudgetMb";

@@ -20,14 +20,18 @@ settings! {
     pub struct Storage, "Storage" {
         /// Where everything is kept that survives a restart. One broker at a time may use it.
         data_directory: PathBuf = "dataDirectory", FilePath, default PathBuf::from("./data");
-        /// Size of one file of the log. Larger ones are recycled later, smaller ones cost more open files.
+        /// Size of one file of the log; the first ones of a new log are smaller, from 16 MiB on. Larger ones are recycled later, smaller ones cost more open files.
         segment_size: ByteSize = "logSegmentSizeMB", mebibytes(8), default ByteSize::mib(128);
         /// Space on the disk that is never used for messages: with less than this free, publishes are refused while consuming and trimming go on.
         reserve: ByteSize = "logReserveMB", mebibytes(1), default ByteSize::mib(512);
         /// Empty files kept for reuse instead of being deleted.
         spare_segments: u32 = "logSpareSegments", Number(0, 1_024), default 2;
-        /// Bytes that one sync of the log covers at most. Larger blocks give throughput, smaller ones latency.
-        max_block: ByteSize = "logMaxBlockBytes", bytes(64 << 10, 1 << 30), default ByteSize::mib(1);
+        /// Bytes that one write and sync of the log cover at most, when that much waits. More gives throughput on disks with slow syncs, less gives
+        /// the first of what waits its receipt sooner.
+        max_block: ByteSize = "logMaxBlockBytes", bytes(64 << 10, 1 << 30), default ByteSize::mib(4);
+        /// Whether the log is written past the page cache, where the file system can. Without it a message costs several times the processor
+        /// time to store; with it, consumers that are behind the entry cache are served from the disk.
+        direct_io: bool = "logDirectIo", Flag, default true;
         /// Live share of a file of the log below which it is compacted.
         compact_below: f64 = "logCompactionLiveRatio", Number(0.0, 0.9), default 0.25;
         /// Threads that read what is not in memory.

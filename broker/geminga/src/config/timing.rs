@@ -14,6 +14,8 @@ settings! {
         delayed: bool = "delayedDeliveryEnabled", Flag, default true;
         /// How late a delayed message may be. Shorter ticks wake the broker more often.
         tick: Duration = "delayedDeliveryTickTimeMillis", milliseconds(1, u32::MAX as u64), default Duration::from_secs(1);
+        /// The longest delay that a message may ask for, counted from its publish time; a publish that asks for more is refused.
+        max_delay: Option<Duration> = "delayedDeliveryMaxDelayInMillis", TimeOrOff(TimeUnit::Milliseconds), default None;
         /// Whether no delayed message may come early. None ever does; the key is accepted either way.
         strict: bool = "isDelayedDeliveryDeliverAtTimeStrict", Flag, default true, pulsar "false: up to one tick early";
         /// Messages older than this are dropped from the backlog of durable subscriptions.

@@ -56,10 +56,15 @@ settings! {
         max_unacked_per_consumer: Option<NonZeroU32> = "maxUnackedMessagesPerConsumer", LimitOrOff, default NonZeroU32::new(50_000);
         /// Unacked messages of one subscription at most.
         max_unacked_per_subscription: Option<NonZeroU32> = "maxUnackedMessagesPerSubscription", LimitOrOff, default NonZeroU32::new(200_000);
+        /// Unacked messages of the Shared and Key_Shared subscriptions of all topics together. From then on, and until less than half as many
+        /// are unacked, those that hold more than their share get nothing more.
+        max_unacked_per_broker: Option<NonZeroU32> = "maxUnackedMessagesPerBroker", LimitOrOff, default None;
+        /// That share, as a fraction of `maxUnackedMessagesPerBroker`; 0 switches both off.
+        unacked_share: f64 = "maxUnackedMessagesPerSubscriptionOnBrokerBlocked", Number(0.0, 1.0), default 0.16;
         /// Entries that one read of a subscription asks for at most. Larger reads cost memory, smaller ones turns.
         max_read_entries: NonZeroU32 = "dispatcherMaxReadBatchSize", Number(NonZeroU32::MIN, MAX_BATCH), default const { NonZeroU32::new(1_000).unwrap() },
             pulsar "100; 500 in 5.0";
-        /// Entries that a read asks for at least after reads had to be made smaller.
+        /// Entries that the first read after a failed one asks for at most; each read that works doubles it.
         min_read_entries: NonZeroU32 = "dispatcherMinReadBatchSize", Number(NonZeroU32::MIN, MAX_BATCH), default NonZeroU32::MIN;
         /// Bytes that one read of a subscription asks for at most.
         max_read_bytes: ByteSize = "dispatcherMaxReadSizeBytes", bytes(1, 1 << 40), default ByteSize::mib(5);
@@ -69,10 +74,17 @@ settings! {
         /// How long the next consumer of a Failover subscription waits before it takes over, so that acks on their way still count.
         failover_delay: Duration = "activeConsumerFailoverDelayTimeMillis", milliseconds(0, 3_600_000), default Duration::from_secs(1);
         /// Entries that may wait per consumer of a Key_Shared subscription, because their keys' owners take no more, while entries for
-        /// others are looked for behind them. At the limit nobody gets new entries. 0 is no limit.
-        max_look_ahead_per_consumer: u32 = "keySharedLookAheadMsgInReplayThresholdPerConsumer", Number(0, u32::MAX), default 2_000;
-        /// The same for all consumers of a subscription together; the lower of the two counts. 0 is no limit.
-        max_look_ahead_per_subscription: u32 = "keySharedLookAheadMsgInReplayThresholdPerSubscription", Number(0, u32::MAX), default 20_000;
+        /// others are looked for behind them. At the limit nobody gets new entries. 0 is no limit: then that of the subscription counts.
+        max_look_ahead_per_consumer: u32 = "keySharedLookAheadMsgInReplayThresholdPerConsumer", Number(0, u32::MAX), default 0, pulsar "2000";
+        /// The same for all consumers of a subscription together; the lower of the two counts. Each waiting entry takes about 100 bytes. The
+        /// lower it is, the sooner a consumer that has stopped reading holds back those whose keys are free. 0 is no limit.
+        max_look_ahead_per_subscription: u32 = "keySharedLookAheadMsgInReplayThresholdPerSubscription", Number(0, u32::MAX), default 200_000, pulsar "20000";
+        /// Whether each consumer of a Key_Shared subscription gets the hashes before points on a ring that follow from its name, so that one
+        /// that comes back gets the same keys. Otherwise the hashes are split evenly. A subscription keeps to one way while it has consumers.
+        key_shared_ring: bool = "subscriptionKeySharedUseConsistentHashing", Flag, default false, pulsar "true";
+        /// Points of each consumer on that ring. With more of them shares are more even, and a consumer that comes or goes costs more.
+        key_shared_points: NonZeroU32 = "subscriptionKeySharedConsistentHashingReplicaPoints", Number(NonZeroU32::MIN, MAX_POINTS),
+            default const { NonZeroU32::new(100).unwrap() };
         /// Whether reads are sized by permits and the messages per entry of late. They always are: the key is accepted either way.
         precise_flow: bool = "preciseDispatcherFlowControl", Flag, default false;
     }
@@ -97,4 +109,5 @@ settings! {
 }
 
 const MAX_PARTITIONS: NonZeroU32 = NonZeroU32::new(1 << 20).unwrap();
+const MAX_POINTS: NonZeroU32 = NonZeroU32::new(10_000).unwrap();
 const MAX_BATCH: NonZeroU32 = NonZeroU32::new(1_000_000).unwrap();

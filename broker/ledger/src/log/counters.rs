@@ -24,7 +24,7 @@ pub(crate) struct Counters {
 pub struct LogCounters {
     /// Groups made durable.
     pub syncs: u64,
-    /// Time spent in their syncs.
+    /// Time spent writing and syncing them.
     pub sync_time: Duration,
     /// The longest of them.
     pub longest_sync: Duration,

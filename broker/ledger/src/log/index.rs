@@ -99,38 +99,43 @@ impl Index {
         }
     }
 
-    /// An entry of `id` became durable at `extent` of the segment being written.
-    pub(crate) fn add_entry(&mut self, id: i64, entry: i64, extent: Extent, segment: u64) {
+    /// Consecutive entries of `id`, from `first` on, became durable at these places of the segment being written.
+    pub(crate) fn add_entries(&mut self, id: i64, first: i64, extents: impl ExactSizeIterator<Item = Extent>, segment: u64) {
         let Some(ledger) = self.ledgers.get_mut(&id) else { return };
-        ledger.bytes += u64::from(extent.len);
-        ledger.last = ledger.last.max(entry);
-        let mut gone = 0;
-        // Of a cursor only the last entry is live.
-        if ledger.purpose == Purpose::Cursor
-            && let Some(old) = ledger.runs.pop()
-        {
-            if old.segment == segment {
-                gone = old.cost();
-                self.open_parts = self.open_parts.saturating_sub(1);
-                self.open_entries = self.open_entries.saturating_sub(1);
-            } else {
-                sub_live(&mut self.segments, old.segment, old.cost());
-            }
-        }
         let state = self.segments.get_mut(&segment);
         debug_assert!(state.is_some(), "the segment being written is known");
-        if let Some(state) = state {
-            state.live = state.live + extent.cost() - gone;
-            if ledger.touched != segment {
-                ledger.touched = segment;
-                state.mentions.push(id);
+        if let Some(state) = state
+            && ledger.touched != segment
+        {
+            ledger.touched = segment;
+            state.mentions.push(id);
+        }
+        let (mut cost, mut left) = (0, extents.len());
+        for (entry, extent) in (first..).zip(extents) {
+            left -= 1;
+            ledger.bytes += u64::from(extent.len);
+            ledger.last = ledger.last.max(entry);
+            // Of a cursor only the last entry is live.
+            if ledger.purpose == Purpose::Cursor {
+                if left > 0 {
+                    continue;
+                }
+                if let Some(old) = ledger.runs.pop() {
+                    sub_live(&mut self.segments, old.segment, old.cost());
+                    if old.segment == segment {
+                        self.open_parts = self.open_parts.saturating_sub(1);
+                        self.open_entries = self.open_entries.saturating_sub(1);
+                    }
+                }
             }
+            cost += extent.cost();
+            if !extend(ledger.runs.last_mut(), entry, extent, segment) {
+                ledger.runs.push(Run::of(entry, extent, segment));
+                self.open_parts += 1;
+            }
+            self.open_entries += 1;
         }
-        if !extend(ledger.runs.last_mut(), entry, extent, segment) {
-            ledger.runs.push(Run::of(entry, extent, segment));
-            self.open_parts += 1;
-        }
-        self.open_entries += 1;
+        add_live(&mut self.segments, segment, cost);
     }
 
     /// An entry was written again, to the segment being written, so that the segment it lay in can go.

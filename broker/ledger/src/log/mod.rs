@@ -10,6 +10,7 @@ mod group;
 mod ids;
 mod index;
 mod options;
+mod pages;
 mod queue;
 mod reader;
 mod recovery;
@@ -31,6 +32,7 @@ use self::group::Op;
 use self::index::Index;
 use self::queue::Queue;
 use self::reader::{PartCache, ReadJob};
+use self::recovery::failed;
 use self::segment::SegmentFiles;
 use self::writer::Writer;
 use crate::store::{Capabilities, Done, LedgerStore, Purpose, ReadRange, Sealed, StoreError, StoreHealth, StoredEntry};
@@ -38,7 +40,7 @@ use crate::{Block, LedgerId};
 
 pub use self::counters::LogCounters;
 pub use self::errors::OpenError;
-pub use self::files::{FileLayer, LogFile, OsFiles};
+pub use self::files::{FileLayer, LogFile, OsFiles, PAGE};
 pub use self::options::LogOptions;
 pub use self::recovery::RecoveryReport;
 
@@ -72,7 +74,9 @@ impl SharedLog {
     /// # Errors
     /// If the directory was written by a newer release, is damaged, or cannot be used.
     pub fn open(dir: &Path, options: LogOptions) -> Result<SharedLog, OpenError> {
-        SharedLog::open_on(Arc::new(OsFiles), dir, options)
+        // Without syncs only the cache makes sense of a write.
+        let direct = options.direct_io && options.sync;
+        SharedLog::open_on(Arc::new(OsFiles { direct }), dir, options)
     }
 
     /// The same on other files than the operating system's.
@@ -107,16 +111,10 @@ impl SharedLog {
     /// Bytes handed over and not yet durable.
     ///
     /// An append is never refused for want of room and never waits, since an event loop may be calling. The callers bound
-    /// the sum: each stops reading from its publishers when its share of the publish budget is spent.
+    /// the sum: they stop reading from publishers when what they handed over exceeds their budget for it.
     #[must_use]
     pub fn queued_bytes(&self) -> usize {
         self.shared.queue.bytes()
-    }
-
-    /// Whether more than [`LogOptions::queue_bytes`] wait: publishers should be held back.
-    #[must_use]
-    pub fn is_congested(&self) -> bool {
-        self.queued_bytes() > self.shared.options.queue_bytes
     }
 
     /// Takes no more work, finishes what was handed over, and ends the threads. Can be called again.
@@ -222,7 +220,8 @@ impl Shared {
             counters: Counters::default(),
         });
         shared.check_space();
-        let writer = Writer::new(shared.clone(), found.active, found.end, found.next_ledger);
+        let writer = Writer::new(shared.clone(), found.active, found.end, found.next_ledger)
+            .map_err(failed("reading the end of the log in", dir))?;
         Ok((shared, writer, found.report))
     }
 

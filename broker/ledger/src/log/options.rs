@@ -1,6 +1,7 @@
 //! What may be set about a log.
 
 use super::errors::OpenError;
+use super::files::PAGE;
 use super::format::{BLOCK_HEADER, RECORD_HEADER};
 
 /// What may be set about a log.
@@ -19,14 +20,17 @@ pub struct LogOptions {
     pub reserve_bytes: u64,
     /// Threads for reads that miss the cache.
     pub read_threads: usize,
-    /// Bytes waiting for the writer above which [`SharedLog::is_congested`](super::SharedLog::is_congested) says so.
-    pub queue_bytes: usize,
+    /// Bytes that one sync covers at most, unless a single block is larger: what waits behind them is for the next.
+    pub group_bytes: usize,
     /// The largest entry taken.
     pub max_entry_bytes: usize,
     /// The largest block taken.
     pub max_block_bytes: usize,
     /// Memory for the footers of segments that are read from.
     pub index_cache_bytes: usize,
+    /// Write past the system's cache, where the file system can: far cheaper than through it, above all for files that were not
+    /// written before, but what is read back comes from the disk.
+    pub direct_io: bool,
     /// Sync before reporting durable. Off only to show what is lost then.
     pub sync: bool,
     /// Open although durable data is damaged: what can be read is kept, what is lost is reported by
@@ -43,10 +47,11 @@ impl Default for LogOptions {
             compact_bytes_per_second: 32 << 20,
             reserve_bytes: 256 << 20,
             read_threads: 2,
-            queue_bytes: 64 << 20,
+            group_bytes: 4 << 20,
             max_entry_bytes: 16 << 20,
             max_block_bytes: 32 << 20,
             index_cache_bytes: 4 << 20,
+            direct_io: true,
             sync: true,
             allow_damage: false,
         }
@@ -56,8 +61,8 @@ impl Default for LogOptions {
 impl LogOptions {
     pub(crate) fn check(&self) -> Result<(), OpenError> {
         let refuse = |why: &str| Err(OpenError::Options(why.into()));
-        if self.segment_bytes < 8192 || !self.segment_bytes.is_multiple_of(512) {
-            return refuse("segment_bytes must be a multiple of 512 and at least 8 KiB");
+        if self.segment_bytes < 8192 || !self.segment_bytes.is_multiple_of(PAGE as u64) {
+            return refuse("segment_bytes must be a multiple of 4096 and at least 8 KiB");
         }
         if self.segment_bytes > 2 << 30 || self.max_block_bytes > 1 << 30 {
             return refuse("segment_bytes may be at most 2 GiB and max_block_bytes at most 1 GiB");

@@ -282,10 +282,10 @@ impl Recovery<'_> {
         let (active, end) = match last {
             Some((segment, end)) if resume => (segment, end),
             last => {
-                let (previous, previous_end) = last.map_or((0, 0), |(segment, end)| (segment.generation(), end));
+                let (previous, previous_end, before) = last.map_or((0, 0, 0), |(segment, end)| (segment.generation(), end, segment.len()));
                 let generation = previous.saturating_add(1);
                 let header = SegmentHeader { directory: version.directory, generation, next_ledger, previous, previous_end, file_len: 0 };
-                let begun = files.prepare(SEGMENT_HEADER as u64).and_then(|prepared| files.begin(prepared, header));
+                let begun = files.prepare(SEGMENT_HEADER as u64, before).and_then(|prepared| files.begin(prepared, header));
                 let segment = begun.map_err(failed("beginning a segment in", self.dir))?;
                 index.add_segment(segment.clone());
                 (segment, SEGMENT_HEADER as u64)

@@ -4,7 +4,7 @@ use std::io::{self, IoSlice};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::files::{FileLayer, LogFile, write_all};
+use super::files::{FileLayer, LogFile, PAGE, is_full, write_all};
 use super::footer::{Directory, RunRecord, Trailer, encode_part};
 use super::format::{DirectoryId, Extent, SEGMENT_HEADER, SegmentHeader, Stamp, TRAILER, segment_name};
 
@@ -34,6 +34,11 @@ impl Segment {
 
     pub(crate) fn len(&self) -> u64 {
         self.len
+    }
+
+    /// Whether blocks are written in whole pages, past the system's cache.
+    pub(crate) fn takes_pages(&self) -> bool {
+        self.len.is_multiple_of(PAGE as u64) && self.file.takes_pages()
     }
 
     /// Writes the footer of a full segment; the caller syncs.
@@ -84,6 +89,12 @@ impl Footer {
     }
 }
 
+/// Length of a new log's first file; each further one is twice as long as the one before, up to the length that was set. A broker
+/// that keeps little takes little.
+const FIRST: u64 = 16 << 20;
+/// On a full disk a file may be this short.
+const SMALLEST: u64 = 1 << 20;
+
 /// Makes segments and takes them back.
 pub(crate) struct SegmentFiles {
     pub(crate) layer: Arc<dyn FileLayer>,
@@ -120,24 +131,31 @@ impl SegmentFiles {
         SegmentFiles { layer, dir, directory, segment_bytes, recycle, sync, spares: Mutex::default() }
     }
 
-    /// Reserves a file of at least `needed` bytes; nothing of the log changes, whatever the outcome.
-    pub(crate) fn prepare(&self, needed: u64) -> io::Result<Prepared> {
+    /// Reserves a file of at least `needed` bytes behind a segment of `before`; nothing of the log changes, whatever the outcome.
+    pub(crate) fn prepare(&self, needed: u64, before: u64) -> io::Result<Prepared> {
         if needed <= self.segment_bytes
             && let Some(spare) = self.take_spare()
         {
             return Ok(Prepared { name: spare.name, len: spare.segment.len, file: spare.segment.file.clone() });
         }
         // Room for an odd giant, in whole pages; such a file is not used again.
-        let len = if needed <= self.segment_bytes { self.segment_bytes } else { needed.next_multiple_of(4096) };
+        let least = needed.max(SMALLEST.min(self.segment_bytes)).next_multiple_of(PAGE as u64);
+        let mut len = before.saturating_mul(2).clamp(FIRST.min(self.segment_bytes), self.segment_bytes).max(least);
         let name = "next.new".to_owned();
         let path = self.dir.join(&name);
-        let file = self.layer.create(&path)?;
-        if let Err(error) = file.allocate(len) {
-            drop(file);
-            let _ = self.layer.remove(&path);
-            return Err(error);
+        loop {
+            let file = self.layer.create(&path)?;
+            match file.allocate(len) {
+                Ok(()) => return Ok(Prepared { name, file, len }),
+                // The last of a disk is used in smaller pieces.
+                Err(error) if is_full(&error) && len > least => len = (len / 2).next_multiple_of(PAGE as u64).max(least),
+                Err(error) => {
+                    drop(file);
+                    let _ = self.layer.remove(&path);
+                    return Err(error);
+                }
+            }
         }
-        Ok(Prepared { name, file, len })
     }
 
     /// Turns a prepared file into the segment `header` describes. When this returns, name and header are durable.

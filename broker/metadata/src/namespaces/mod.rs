@@ -4,7 +4,9 @@ mod bundles;
 mod policies;
 
 pub use bundles::{Bundles, BundlesError, MAX_BUNDLES};
-pub use policies::{AutoSubscriptionCreation, AutoTopicCreation, POLICY_FIELDS, Policies, PolicyError, Retention, TopicType};
+pub use policies::{
+    AutoSubscriptionCreation, AutoTopicCreation, DelayedDelivery, POLICY_FIELDS, Policies, PolicyError, Retention, TopicType,
+};
 
 use crate::document::{self, Malformed};
 use crate::paths::{Domain, NamespacePath, Place};

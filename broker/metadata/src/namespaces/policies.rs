@@ -70,6 +70,19 @@ pub struct AutoSubscriptionCreation {
     pub allow: bool,
 }
 
+/// Whether messages may be delivered later than they come, and how late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DelayedDelivery {
+    /// Whether; else they are delivered at once.
+    pub active: bool,
+    /// How exactly, in milliseconds; 0 leaves it to the configuration.
+    #[serde(rename = "tickTime", default)]
+    pub tick_ms: u64,
+    /// The longest delay that may be asked for, in milliseconds; 0 is no limit.
+    #[serde(rename = "maxDeliveryDelayInMillis", default)]
+    pub max_delay_ms: u64,
+}
+
 impl Policies {
     /// Policies that say nothing.
     pub fn new() -> Policies {
@@ -138,6 +151,10 @@ impl Policies {
     /// After how many seconds a message expires unconsumed; 0 is never.
     pub fn message_ttl_seconds(&self) -> Option<u32> {
         self.read("message_ttl_in_seconds")
+    }
+    /// Whether messages may be delivered later than they come, and how late.
+    pub fn delayed_delivery(&self) -> Option<DelayedDelivery> {
+        self.read("delayed_delivery_policies")
     }
     /// After how many minutes an idle subscription is dropped; 0 is never.
     pub fn subscription_expiration_minutes(&self) -> Option<u32> {
@@ -250,6 +267,7 @@ enum Form {
     Names,
     Bundles,
     Retention,
+    DelayedDelivery,
     AutoTopicCreation,
     AutoSubscriptionCreation,
     /// What schemas may follow what.
@@ -270,6 +288,7 @@ fn check(field: &str, value: &Value) -> Result<(), PolicyError> {
         Form::Names => fits::<Vec<String>>(value),
         Form::Bundles => fits::<Bundles>(value),
         Form::Retention => fits::<Retention>(value).and_then(|()| check_retention(value)),
+        Form::DelayedDelivery => fits::<DelayedDelivery>(value),
         Form::AutoTopicCreation => fits::<AutoTopicCreation>(value).and_then(|()| check_auto_topic_creation(value)),
         Form::AutoSubscriptionCreation => fits::<AutoSubscriptionCreation>(value),
         Form::Strategy => String::deserialize(value)
@@ -341,7 +360,7 @@ const FORMS: [(&str, Form); 48] = [
     ("retention_policies", Form::Retention),
     ("deleted", Form::Flag),
     ("encryption_required", Form::Flag),
-    ("delayed_delivery_policies", Form::Object),
+    ("delayed_delivery_policies", Form::DelayedDelivery),
     ("inactive_topic_policies", Form::Object),
     ("subscription_auth_mode", Form::Text),
     ("max_producers_per_topic", Form::Count),

@@ -65,6 +65,41 @@ fn connections_that_wait_for_each_other_s_publishes_all_go_on() {
     until("nothing is held", || held(&broker) == 0);
 }
 
+/// The disk stands still: what is received is the room for blocks and what a read or two had brought by then. It goes on later.
+#[test]
+fn a_full_queue_of_the_log_stops_publishers_until_it_has_room() {
+    const PUBLISHES: u64 = 8000;
+    let broker = Broker::stepped(|settings| {
+        (settings.log_queue_bytes, settings.publish_buffer_bytes, settings.max_pending_publishes) = (20_000, 64 << 20, 10_000);
+    });
+    let mut peers: Vec<Peer> = (0..4).map(|_| broker.peer()).collect();
+    for (index, peer) in peers.iter_mut().enumerate() {
+        broker.step_while(|| peer.producer(1, &format!("topic-{index}")));
+    }
+    let writers: Vec<_> = peers.iter().map(|peer| peer.stream.try_clone().unwrap()).collect();
+    let writing: Vec<_> = writers
+        .into_iter()
+        .map(|mut writer| {
+            std::thread::spawn(move || {
+                let frames: Vec<u8> = (0..PUBLISHES).flat_map(|sequence| send_frame(1, sequence, &[1; 900])).collect();
+                writer.write_all(&frames).unwrap();
+            })
+        })
+        .collect();
+    until("the room is spent", || held(&broker) >= 20_000);
+    // Each question is answered in a turn of every loop, which reads all that it may.
+    let most = (0..200).map(|_| held(&broker)).max().unwrap();
+    let sent = 4 * PUBLISHES * 900;
+    assert!(most < sent / 2, "{most} bytes of {sent} were taken");
+    broker.step_while(|| {
+        for peer in &mut peers {
+            (0..PUBLISHES).for_each(|sequence| drop(peer.receipt(sequence)));
+        }
+    });
+    writing.into_iter().for_each(|writing| writing.join().unwrap());
+    until("nothing is held", || held(&broker) == 0);
+}
+
 #[test]
 fn every_way_a_publish_ends_gives_its_budget_back() {
     let broker = Broker::start();

@@ -139,7 +139,7 @@ fn a_partition_does_not_come_back_when_its_topic_was_deleted() {
     for request in asked {
         assert_eq!(peer.answer(request).unwrap_err().0, ServerError::TopicNotFound);
     }
-    let left = broker.ask(async |handle| handle.topics("public/default".parse().unwrap()).await).unwrap();
+    let left = broker.ask(async |handle| handle.topics("public/default".parse().unwrap(), wire::Domain::Persistent).await).unwrap();
     assert!(left.is_empty(), "{left:?}");
     assert!(matches!(broker.ask(async |handle| handle.partitions(topic("parts")).await), Err(TopicError::NotFound(_))));
 }

@@ -5,7 +5,9 @@ use std::future::Future;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::num::NonZeroUsize;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
@@ -34,6 +36,7 @@ pub(crate) fn settings() -> ServerSettings {
         max_connections_per_ip: 0,
         max_pending_publishes: 1000,
         publish_buffer_bytes: 16 << 20,
+        log_queue_bytes: 16 << 20,
         cache_bytes: 1 << 20,
         out_buffer_bytes: 1 << 20,
         out_buffers_bytes: 64 << 20,
@@ -54,16 +57,19 @@ pub(crate) fn settings() -> ServerSettings {
         default_bundles: 4,
         schemas: metadata::schemas::Defaults::default(),
         shutdown_timeout: Duration::from_secs(5),
+        unacked: None,
         topic: TopicSettings {
             ledger: LedgerLimits { max_entries: 1000, max_bytes: 1 << 30, min_age_ms: 0, max_age_ms: 3_600_000 },
             retention: Retention { time_ms: -1, size_bytes: -1 },
             max_entry_bytes: (1 << 20) + wire::FRAME_PADDING,
             max_read_entries: 100,
+            min_read_entries: 1,
             max_read_bytes: 1 << 20,
             max_round_robin: 20,
             max_unacked_per_consumer: 0,
             max_look_ahead_per_consumer: 2_000,
             max_look_ahead_per_subscription: 20_000,
+            key_shared_points: 0,
             max_unacked_per_subscription: 0,
             mark_delete_rate: 1.0,
             cursor_flush_ms: 60_000,
@@ -76,6 +82,7 @@ pub(crate) fn settings() -> ServerSettings {
             failover_delay_ms: 1_000,
             deduplication: topic::Deduplication::default(),
             delayed_tick_ms: 1_000,
+            max_delay_ms: 0,
             message_ttl_ms: 0,
             expiry_check_ms: 300_000,
             auto_subscription: true,
@@ -102,6 +109,20 @@ impl Broker {
         let bootstrap = Bootstrap { cluster: "standalone", reached_at: Cluster::default(), bundles: 4, system_bundles: 4 };
         metadata::bootstrap(&*metadata, &bootstrap).unwrap();
         Broker::on(Arc::new(ledger::MemoryStore::new()), metadata, change)
+    }
+
+    /// A broker whose store does nothing but while [`step_while`](Self::step_while) says so.
+    pub(crate) fn stepped(change: impl FnOnce(&mut ServerSettings)) -> Broker {
+        let metadata = Arc::new(metadata::MemoryStore::new());
+        let bootstrap = Bootstrap { cluster: "standalone", reached_at: Cluster::default(), bundles: 4, system_bundles: 4 };
+        metadata::bootstrap(&*metadata, &bootstrap).unwrap();
+        let store = Arc::new(ledger::MemoryStore::stepped());
+        step_while(&store, || Broker::on(store.clone(), metadata, change))
+    }
+
+    /// Lets the store work until `done` returns.
+    pub(crate) fn step_while<T>(&self, done: impl FnOnce() -> T) -> T {
+        step_while(&self.store, done)
     }
 
     /// A broker on stores that another one has used.
@@ -176,6 +197,22 @@ pub(crate) fn wait_for<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// Looks again and again until it is so.
+fn step_while<T>(store: &ledger::MemoryStore, done: impl FnOnce() -> T) -> T {
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Acquire) {
+                if !store.step() {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let result = catch_unwind(AssertUnwindSafe(done));
+        stop.store(true, Ordering::Release);
+        result.unwrap_or_else(|panic| resume_unwind(panic))
+    })
+}
+
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {

@@ -44,7 +44,12 @@ fn partitions_of_a_non_persistent_topic(peer: &mut Peer) -> proto::CommandPartit
 fn a_topic_of_the_other_domain_is_not_taken_for_a_persistent_one() {
     let broker = Broker::with(|settings| settings.auto_topic_partitions = Some(2));
     assert_eq!(partitions_of_a_non_persistent_topic(&mut broker.peer()).partitions(), 2);
-    assert!(broker.ask(async |handle| handle.partitioned_topics("public/default".parse().unwrap()).await).unwrap().is_empty());
+    assert!(
+        broker
+            .ask(async |handle| handle.partitioned_topics("public/default".parse().unwrap(), wire::Domain::Persistent).await)
+            .unwrap()
+            .is_empty()
+    );
 }
 
 #[test]

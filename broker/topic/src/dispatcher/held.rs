@@ -68,8 +68,7 @@ pub(super) fn trimmed<W: Waiting + Default>(pending: &mut Unacked<W>, lane: &mut
 
 /// Whether the subscription's consumers hold as much as they may.
 pub(super) fn is_over_limit<W: Waiting + Default>(pending: &Unacked<W>, lent: &Lent<'_>) -> bool {
-    let limit = lent.settings.max_unacked_per_subscription;
-    limit > 0 && pending.held_messages() >= u64::from(limit)
+    pending.held_messages() >= lent.max_held
 }
 
 /// Gives released messages back to their holder; tells whether it, or the subscription, was held back and no longer is.

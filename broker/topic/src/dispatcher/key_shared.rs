@@ -3,13 +3,18 @@
 //!
 //! When a range moves, its keys stay where they are until the old owner's entries are acked or the old owner is gone (PIP-379).
 
+mod even;
+mod parts;
 mod ranges;
 mod replay;
+mod ring;
+mod sieve;
 mod slots;
 
-use ledger::Position;
+use ledger::{Entry, Position};
 use slab::Slab;
 use wire::ServerError;
+use wire::payload::Chunk;
 
 use super::{Budget, Lane, Part, Step, held};
 use crate::Turn;
@@ -20,6 +25,7 @@ use crate::pending::Unacked;
 use crate::read_ahead::{Range, Wanted};
 
 use replay::Replay;
+use sieve::Sieve;
 
 /// Key_Shared subscriptions.
 #[derive(Debug, Default)]
@@ -31,6 +37,7 @@ pub(crate) struct KeyShared {
     next: usize,
     /// One who took an entry of late; asked first whether anybody takes more.
     taker: ConsumerIndex,
+    sieve: Sieve,
 }
 
 impl KeyShared {
@@ -65,9 +72,13 @@ impl KeyShared {
         Ok(())
     }
 
-    pub(super) fn joined(&mut self, lane: &Lane, consumer: ConsumerIndex) {
-        let policy = lane.consumer(consumer).map(|consumer| consumer.key_shared.clone()).unwrap_or_default();
-        self.pending.again_mut().join(consumer, policy, self.consumers.is_empty());
+    pub(super) fn joined(&mut self, lane: &Lane, consumer: ConsumerIndex, lent: &Lent<'_>) {
+        let Some(newcomer) = lane.consumer(consumer) else { return };
+        let replay = self.pending.again_mut();
+        if self.consumers.is_empty() {
+            replay.settle(newcomer.key_shared.clone(), lent.settings.key_shared_points);
+        }
+        replay.join(consumer, newcomer.name(), &newcomer.key_shared);
         self.consumers.push(consumer);
     }
 
@@ -87,7 +98,11 @@ impl KeyShared {
         if lane.delayed.len() > 0 && self.send_due(&mut budget, lane, lent, turn) == Step::More {
             return Step::More;
         }
-        self.send_new(&mut budget, lane, lent, turn)
+        match self.send_new(&mut budget, lane, lent, turn) {
+            // What waits was given to somebody else meanwhile, who may take it.
+            Step::Idle if self.pending.again_mut().is_stirred() => Step::More,
+            step => step,
+        }
     }
 
     /// Sends what waits, to each consumer in turn as much as it takes.
@@ -112,6 +127,7 @@ impl KeyShared {
                 };
                 self.pending.again_mut().take(to);
                 self.pending.redelivered(at, to);
+                self.part_sent(&entry, to, lent);
                 self.send(to, Parcel { at, messages, redeliveries, bytes: entry.bytes }, budget, lane, lent, turn);
             }
         }
@@ -135,10 +151,11 @@ impl KeyShared {
                 return Step::Idle;
             };
             let (slot, messages) = (entry.meta.key_slot, lane.remaining(at, entry.meta.messages));
-            match self.receiver(slot, lane, lent) {
+            match self.receiver(&entry, lane, lent) {
                 Some(to) => {
                     lane.delayed.done(at);
                     self.pending.delivered_late_by_key(at, slot, to, entry.meta.messages, messages);
+                    self.part_sent(&entry, to, lent);
                     self.send(to, Parcel { at, messages, redeliveries: 0, bytes: entry.bytes }, budget, lane, lent, turn);
                 }
                 None if self.is_full(lent.settings) => {
@@ -147,7 +164,9 @@ impl KeyShared {
                 }
                 None => {
                     lane.delayed.done(at);
+                    self.part_waits(&entry, lent);
                     self.pending.parked_late(at, slot, entry.meta.messages, messages);
+                    self.set_going(at, slot, lane, lent);
                     budget.spend(0);
                 }
             }
@@ -155,10 +174,40 @@ impl KeyShared {
         Step::Idle
     }
 
-    /// The owner of a slot, if it takes what was never sent and nothing older of the key is in the way.
-    fn receiver(&self, slot: u16, lane: &Lane, lent: &Lent<'_>) -> Option<ConsumerIndex> {
+    /// Who is sent an entry that never was: the owner of its slot, if nothing older of the key is in the way, or who has the parts
+    /// before it; none if that one takes nothing now.
+    #[inline]
+    fn receiver(&self, entry: &Entry, lane: &Lane, lent: &Lent<'_>) -> Option<ConsumerIndex> {
+        if let Some(part) = part(entry, lent)
+            && let Some((holder, some_wait)) = self.pending.again().parts().holder(part.uuid)
+        {
+            return (!some_wait && takes(lane, holder, lent)).then_some(holder);
+        }
+        let slot = entry.meta.key_slot;
         let owner = self.pending.again().owner(slot).filter(|owner| takes(lane, *owner, lent))?;
         self.pending.again().lets_pass(slot, owner, lent.faults).then_some(owner)
+    }
+
+    /// An entry waits behind parts that may be bound for somebody else: the consumer that it waits for may take it now.
+    fn set_going(&mut self, at: Position, slot: u16, lane: &Lane, lent: &Lent<'_>) {
+        let replay = self.pending.again_mut();
+        if !replay.parts().is_idle() && replay.open_for(at, slot).is_some_and(|owner| takes(lane, owner, lent)) {
+            replay.stir();
+        }
+    }
+
+    #[inline]
+    fn part_sent(&mut self, entry: &Entry, to: ConsumerIndex, lent: &Lent<'_>) {
+        if let Some(part) = part(entry, lent) {
+            self.pending.again_mut().part_sent(part.uuid, entry.at, to, part.is_last());
+        }
+    }
+
+    #[inline]
+    fn part_waits(&mut self, entry: &Entry, lent: &Lent<'_>) {
+        if let Some(part) = part(entry, lent) {
+            self.pending.again_mut().part_waits(part.uuid, entry.at);
+        }
     }
 
     /// Whether no more may wait; then dispatch goes on when fewer do.
@@ -181,7 +230,7 @@ impl KeyShared {
                 return Step::More;
             }
             let Some(entry) = lane.entry(at, lent, turn) else {
-                lane.read_new(at, self.permits(lane, lent), lent, turn);
+                lane.read_new(at, self.sieve.to_find(self.permits(lane, lent)), lent, turn);
                 return Step::Idle;
             };
             if lane.put_off(&entry, lent, turn) {
@@ -190,11 +239,13 @@ impl KeyShared {
                 continue;
             }
             let (slot, messages) = (entry.meta.key_slot, lane.remaining(at, entry.meta.messages));
-            match self.receiver(slot, lane, lent) {
+            match self.receiver(&entry, lane, lent) {
                 Some(to) => {
                     lane.cursor.read_from(at.following());
                     self.pending.delivered_by_key(at, slot, to, entry.meta.messages, messages);
+                    self.part_sent(&entry, to, lent);
                     self.taker = to;
+                    self.sieve.let_through();
                     self.send(to, Parcel { at, messages, redeliveries: 0, bytes: entry.bytes }, budget, lane, lent, turn);
                 }
                 None if self.is_full(lent.settings) => {
@@ -203,7 +254,10 @@ impl KeyShared {
                 }
                 None => {
                     lane.cursor.read_from(at.following());
+                    self.part_waits(&entry, lent);
                     self.pending.parked(at, slot, entry.meta.messages, messages);
+                    self.sieve.held_back();
+                    self.set_going(at, slot, lane, lent);
                     budget.spend(0);
                 }
             }
@@ -242,7 +296,7 @@ impl KeyShared {
 
     /// Whether an entry that was read for redelivery would be sent at once; others are read when they are.
     pub(super) fn wants_again(&self, at: Position, consumers: &Slab<Consumer>) -> bool {
-        self.pending.waiting_slot(at).is_some_and(|slot| self.reaches(slot, consumers))
+        self.pending.waiting_slot(at).is_some_and(|slot| self.reaches(at, slot, consumers))
     }
 
     /// The oldest entry that is worth a place in the cache: what waits is often wanted soon, but not what lies far back.
@@ -265,12 +319,12 @@ impl KeyShared {
     /// One read brings all that waits near by and can be sent.
     fn read_again(&mut self, at: Position, lane: &mut Lane, lent: &mut Lent<'_>, turn: &mut Turn<'_>) {
         let max_entries = lent.settings.max_read_entries.max(1);
-        let last = self.pending.last_waiting(at, max_entries, |slot| self.reaches(slot, &lane.consumers));
+        let last = self.pending.last_waiting(at, max_entries, |at, slot| self.reaches(at, slot, &lane.consumers));
         lane.reads.ask(Wanted::Again, Range { from: at, last, max_entries }, lane.index, lent, turn);
     }
 
-    fn reaches(&self, slot: u16, consumers: &Slab<Consumer>) -> bool {
-        let owner = self.pending.again().open_to(slot).and_then(|owner| consumers.get(owner as usize));
+    fn reaches(&self, at: Position, slot: u16, consumers: &Slab<Consumer>) -> bool {
+        let owner = self.pending.again().open_for(at, slot).and_then(|owner| consumers.get(owner as usize));
         owner.is_some_and(|owner| owner.takes(0))
     }
 
@@ -294,6 +348,12 @@ impl KeyShared {
         let by_consumers = limit(settings.max_look_ahead_per_consumer.saturating_mul(self.consumers.len()));
         by_consumers.min(limit(settings.max_look_ahead_per_subscription))
     }
+}
+
+/// What an entry says of the larger message that it is a part of, if it is one.
+#[inline]
+fn part<'a>(entry: &'a Entry, lent: &Lent<'_>) -> Option<Chunk<'a>> {
+    if entry.meta.is_chunk && !lent.faults.parts_go_round { wire::payload::peek(&entry.bytes).ok()?.chunk } else { None }
 }
 
 fn takes(lane: &Lane, consumer: ConsumerIndex, lent: &Lent<'_>) -> bool {

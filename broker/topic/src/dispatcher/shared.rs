@@ -97,7 +97,10 @@ impl Shared {
     }
 
     fn has_work(&self, lane: &mut Lane, lent: &Lent<'_>) -> bool {
+        let max_unacked = lent.settings.max_unacked_per_consumer;
+        let takes = |holder| lane.consumer(holder).is_some_and(|consumer| consumer.takes(max_unacked));
         self.pending.again().first().is_some()
+            || self.chunks.ready(takes).is_some()
             || lane.delayed.first_due(lent.settings.max_read_entries).is_some()
             || lane.next_new(lent).is_some()
     }

@@ -5,11 +5,11 @@
 
 use ledger::Position;
 
-use super::failover::elect;
+use super::failover::{announce, elect, end_silences, first_end_of_silence, tell};
 use super::{Budget, Lane, Part, Step};
+use crate::Turn;
 use crate::consumer::{ConsumerIndex, Parcel};
 use crate::lent::Lent;
-use crate::{Effect, Turn};
 
 /// Exclusive and Failover subscriptions.
 #[derive(Debug, Default)]
@@ -68,8 +68,8 @@ impl SingleActive {
             self.takeover_at.get_or_insert(turn.now.monotonic_ms + delay);
         }
         let active = self.active;
-        tell(lane, turn, false, |consumer, told| told.is_none() && Some(consumer) != active);
-        self.tell_at = first_end_of_silence(lane);
+        tell(&mut lane.consumers, turn, false, |consumer, told| told.is_none() && Some(consumer) != active);
+        self.tell_at = first_end_of_silence(&lane.consumers);
     }
 
     /// When the next consumer takes over, or is told.
@@ -84,8 +84,8 @@ impl SingleActive {
             self.take_over(lane, lent, turn);
         }
         if self.tell_at.is_some_and(|at| at <= turn.now.monotonic_ms) {
-            end_silences(lane, turn);
-            self.tell_at = first_end_of_silence(lane);
+            end_silences(&mut lane.consumers, turn);
+            self.tell_at = first_end_of_silence(&lane.consumers);
         }
         due
     }
@@ -100,9 +100,7 @@ impl SingleActive {
                 lane.cursor.rewind(lent.ledger);
             }
         }
-        let active = self.active;
-        tell(lane, turn, false, |consumer, told| told != Some(false) && Some(consumer) != active);
-        tell(lane, turn, true, |consumer, told| told != Some(true) && Some(consumer) == active);
+        announce(&mut lane.consumers, self.active, turn);
     }
 
     /// Who is the active one.
@@ -158,31 +156,4 @@ impl SingleActive {
             lane.cursor.rewind(lent.ledger);
         }
     }
-}
-
-/// Tells those consumers that `whom` picks whether they are the active one; `whom` sees what each was told last.
-fn tell(lane: &mut Lane, turn: &mut Turn<'_>, active: bool, whom: impl Fn(ConsumerIndex, Option<bool>) -> bool) {
-    for (index, consumer) in &mut lane.consumers {
-        if whom(u32::try_from(index).unwrap_or(u32::MAX), consumer.told_active())
-            && let Some(reply) = consumer.tell_active(active)
-        {
-            turn.out.push(Effect::Reply { to: consumer.key.connection, reply });
-        }
-    }
-}
-
-/// Tells those who have been silent for long enough what they were to be told.
-fn end_silences(lane: &mut Lane, turn: &mut Turn<'_>) {
-    let now = turn.now.monotonic_ms;
-    for (_, consumer) in &mut lane.consumers {
-        if consumer.silent_until.is_some_and(|at| at <= now)
-            && let Some(reply) = consumer.end_silence()
-        {
-            turn.out.push(Effect::Reply { to: consumer.key.connection, reply });
-        }
-    }
-}
-
-fn first_end_of_silence(lane: &Lane) -> Option<u64> {
-    lane.consumers.iter().filter_map(|(_, consumer)| consumer.silent_until).min()
 }

@@ -2,7 +2,8 @@
 
 use bytes::{Bytes, BytesMut};
 use ledger::Position;
-use topic::{AckIds, SubscriptionKind::Shared, TopicSettings};
+use topic::{AckIds, Effect, SubscriptionKind::Shared, TopicSettings};
+use wire::ServerError;
 use wire::proto::MessageMetadata;
 
 use crate::client::{Producer, ack, attach, consume, entry, flow, got, got_at, producer, receipts, send};
@@ -108,4 +109,39 @@ fn what_is_due_goes_through_limits_and_permits_like_anything_else() {
     assert_eq!(got_at(&mut owner).len(), 2, "and has two permits left");
     flow(&mut owner, consumer, 100);
     assert_eq!(got_at(&mut owner).len(), 2);
+}
+
+#[test]
+fn a_publish_that_asks_for_too_long_a_delay_is_refused_alone_and_in_its_turn() {
+    let mut owner = Owner::new(TopicSettings { max_delay_ms: 5_000, ..small_settings() });
+    let to = producer(&mut owner, 1);
+    // Its publish time is 1.
+    for (sequence, bytes) in [entry(1, 1), delayed(5_002), delayed(5_001), entry(1, 1)].into_iter().enumerate() {
+        send(&mut owner, to, sequence as u64, bytes);
+    }
+    assert!(owner.heard.is_empty(), "nothing is answered before what was published before it");
+    owner.settle();
+    let answers: Vec<_> = owner.heard.iter().filter_map(answer).collect();
+    assert_eq!(answers, [(0, None), (1, Some(ServerError::NotAllowedError)), (2, None), (3, None)]);
+    assert_eq!(owner.topic.stats().storage_entries, 3);
+}
+
+#[test]
+fn the_limit_on_delays_is_none_where_there_are_no_delays() {
+    for settings in [
+        TopicSettings { max_delay_ms: 0, ..small_settings() },
+        TopicSettings { max_delay_ms: 5_000, delayed_tick_ms: 0, ..small_settings() },
+    ] {
+        let mut owner = Owner::new(settings);
+        let to = producer(&mut owner, 1);
+        assert_eq!(publish(&mut owner, to, [delayed(1 << 40)]).len(), 1);
+    }
+}
+
+fn answer(effect: &Effect) -> Option<(u64, Option<ServerError>)> {
+    match effect {
+        Effect::Receipt { sequence, .. } => Some((*sequence, None)),
+        Effect::Refused { sequence, error, .. } => Some((*sequence, Some(*error))),
+        _ => None,
+    }
 }

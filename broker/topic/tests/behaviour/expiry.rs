@@ -103,3 +103,22 @@ fn without_a_limit_nothing_is_looked_for() {
     owner.settle();
     assert_eq!(stats(&owner, "s"), (20, 0));
 }
+
+#[test]
+fn a_limit_that_comes_later_acts_at_once() {
+    let mut owner = Owner::new(small_settings());
+    let consumer = subscriber(&mut owner, 1, "s", SubscriptionKind::Exclusive);
+    leave(&mut owner, consumer);
+    publish_now(&mut owner, 20);
+    owner.wait(2 * HOUR);
+    owner.settle();
+    assert_eq!(stats(&owner, "s"), (20, 0));
+    owner.call(|topic, turn| topic.update_settings(turn, expiring()));
+    owner.settle();
+    assert_eq!(stats(&owner, "s"), (0, 20));
+    owner.call(|topic, turn| topic.update_settings(turn, small_settings()));
+    publish_now(&mut owner, 3);
+    owner.wait(10 * HOUR);
+    owner.settle();
+    assert_eq!(stats(&owner, "s"), (3, 20), "the limit was lifted");
+}

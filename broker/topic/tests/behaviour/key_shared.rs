@@ -217,3 +217,92 @@ fn policies_that_do_not_fit_are_refused() {
     consume(&mut owner, with(3, KeySharedPolicy::default()));
     assert!(HashRange::new(0, 65_536).is_none() && HashRange::new(-1, 3).is_none() && HashRange::new(4, 3).is_none());
 }
+
+/// A part of a larger message of a key.
+fn part(key: &str, uuid: &str, id: i32, of: i32) -> Bytes {
+    let metadata = MessageMetadata {
+        producer_name: "p".to_owned(),
+        publish_time: 1,
+        partition_key: Some(key.to_owned()),
+        uuid: Some(uuid.to_owned()),
+        chunk_id: Some(id),
+        num_chunks_from_msg: Some(of),
+        ..Default::default()
+    };
+    let mut bytes = BytesMut::new();
+    wire::payload::build(&metadata, b"part", &mut bytes);
+    bytes.freeze()
+}
+
+#[test]
+fn parts_of_one_message_stay_together_when_the_range_of_their_key_moves() {
+    for (points, out_of_order) in [(0, false), (0, true), (100, false)] {
+        let settings = TopicSettings { key_shared_points: points, ..small_settings() };
+        let with = |id| {
+            let key_shared = KeySharedPolicy { allow_out_of_order: out_of_order, ..KeySharedPolicy::default() };
+            AttachConsumer { key_shared, ..attach(id, KeyShared) }
+        };
+        let mut owner = Owner::new(settings);
+        let to = producer(&mut owner, 1);
+        let old = consume(&mut owner, with(1));
+        flow(&mut owner, old, 2);
+        // Of many keys, some move to the newcomer.
+        let keys: Vec<String> = (0..20).map(|n| format!("key-{n}")).collect();
+        let mut moved = 0;
+        for (n, key) in keys.iter().enumerate() {
+            let uuid = format!("m{points}{out_of_order}{n}");
+            flow(&mut owner, old, 10);
+            send(&mut owner, to, 0, part(key, &uuid, 0, 3));
+            send(&mut owner, to, 1, part(key, &uuid, 1, 3));
+            owner.settle();
+            let first = receipts(&mut owner);
+            let [came_first] = came(&mut owner, [old]);
+            assert_eq!(came_first, first);
+            let new = consume(&mut owner, with(2));
+            flow(&mut owner, new, 10);
+            // What follows of the key waits for the newcomer, if it is to have it; the last part goes past it.
+            let follows = publish(&mut owner, to, &[key])[0];
+            send(&mut owner, to, 3, part(key, &uuid, 2, 3));
+            owner.settle();
+            let last = receipts(&mut owner)[0];
+            let all = came(&mut owner, [old, new]);
+            assert!(all[0].contains(&last), "{key}: the last part came to {all:?}");
+            for at in first.into_iter().chain([last]) {
+                ack(&mut owner, old, one(at));
+            }
+            let after = came(&mut owner, [old, new]);
+            let by_newcomer = [&all[1], &after[1]].iter().any(|came| came.contains(&follows));
+            assert!(by_newcomer || all[0].contains(&follows), "{key}: {all:?}, {after:?}");
+            moved += usize::from(by_newcomer);
+            ack(&mut owner, if by_newcomer { new } else { old }, one(follows));
+            leave(&mut owner, new);
+        }
+        assert!((3..=17).contains(&moved), "{moved} of 20 keys moved");
+    }
+}
+
+#[test]
+fn parts_given_back_after_the_whole_message_came_go_to_the_new_owner_together() {
+    let mut owner = Owner::new(small_settings());
+    let to = producer(&mut owner, 1);
+    let upper = consume(&mut owner, attach(1, KeyShared));
+    flow(&mut owner, upper, 10);
+    let (low, _) = keys_by_half();
+    for id in 0..3 {
+        send(&mut owner, to, id as u64, part(low, "m", id, 3));
+    }
+    owner.settle();
+    let parts = receipts(&mut owner);
+    let [came_first] = came(&mut owner, [upper]);
+    assert_eq!(came_first, parts);
+    let lower = consume(&mut owner, attach(2, KeyShared));
+    flow(&mut owner, lower, 1);
+    owner.call(|topic, turn| topic.redeliver(turn, upper.key, upper.slot, parts.clone(), None));
+    owner.settle();
+    assert_eq!(came(&mut owner, [lower, upper]), [parts[..1].to_vec(), vec![]]);
+    // A third one takes the range before the others came: they stay with who has the first.
+    let third = consume(&mut owner, attach(3, KeyShared));
+    flow(&mut owner, third, 10);
+    flow(&mut owner, lower, 10);
+    assert_eq!(came(&mut owner, [lower, upper, third]), [parts[1..].to_vec(), vec![], vec![]]);
+}

@@ -8,6 +8,7 @@ mod sim;
 
 mod access;
 mod client;
+mod crowding;
 mod cursors;
 mod deduplication;
 mod delayed;
@@ -16,6 +17,7 @@ mod expiry;
 mod failover;
 mod key_shared;
 mod ledgers;
+mod nonpersistent;
 mod producers;
 mod seeking;
 mod shared;

@@ -1,7 +1,7 @@
 //! Shared subscriptions.
 
 use ledger::AckSet;
-use topic::{AckIds, Effect, Reply, SubscriptionKind::Shared, faults::Faults};
+use topic::{AckIds, Effect, Reply, SubscriptionKind::Shared, TopicSettings, faults::Faults};
 use wire::ServerError;
 
 use crate::client::{Consumer, Got, ack, attach, consume, entry, flow, got, got_at, leave, producer, publish, send};
@@ -288,4 +288,28 @@ fn a_shared_reader_forgets_what_was_trimmed_under_its_consumers() {
     owner.call(|topic, turn| topic.redeliver(turn, reader.key, reader.slot, Vec::new(), None));
     flow(&mut owner, reader, 30);
     assert_eq!(got_at(&mut owner), sent[20..]);
+}
+
+#[test]
+fn reads_begin_small_after_a_failure_and_double_with_each_that_works() {
+    let settings = TopicSettings { min_read_entries: 2, max_read_entries: 10, max_read_bytes: 1 << 20, ..small_settings() };
+    let mut owner = Owner::over(World::default(), settings, 0, Faults::default());
+    let to = producer(&mut owner, 1);
+    publish(&mut owner, to, 100);
+    let consumer = consume(&mut owner, attach(1, Shared));
+    owner.call(|topic, turn| topic.flow(turn, consumer.key, consumer.slot, 1_000));
+    assert!(owner.fail_read(0));
+    owner.wait(5_000);
+    let mut sizes = Vec::new();
+    loop {
+        let before = owner.entries_read;
+        if !owner.finish_read(0) && !owner.tick() {
+            break;
+        }
+        sizes.push(owner.entries_read - before);
+    }
+    sizes.retain(|size| *size > 0);
+    assert_eq!(sizes[..4], [2, 4, 8, 6], "twenty entries make a ledger");
+    assert_eq!(sizes[4..6], [10, 10]);
+    assert_eq!(got(&mut owner).len(), 100);
 }

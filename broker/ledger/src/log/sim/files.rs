@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::super::files::{FileLayer, LogFile};
+use super::super::files::{FileLayer, LogFile, PAGE};
 
 /// What a crash does with bytes and names that were not synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,7 @@ struct Disk {
     syncs: u64,
     capacity: Option<u64>,
     refuse_writes: bool,
+    through_cache: bool,
 }
 
 #[derive(Clone, Default)]
@@ -90,6 +91,14 @@ impl SimFiles {
     /// While set, writes fail for want of space and change nothing.
     pub fn refuse_writes(&self, refuse: bool) {
         self.lock().refuse_writes = refuse;
+    }
+
+    /// The same, but files are written through the system's cache, byte for byte instead of in pages.
+    #[must_use]
+    pub fn through_cache() -> SimFiles {
+        let files = SimFiles::new();
+        files.lock().through_cache = true;
+        files
     }
 
     /// Flips bits of a byte on the disk.
@@ -156,8 +165,8 @@ impl SimFiles {
             naming.apply(&mut names);
         }
         let files: Vec<Inode> = disk.files.iter().map(|file| file.after(crash, &mut random)).collect();
-        let capacity = disk.capacity;
-        SimFiles(Arc::new(Mutex::new(Disk { files, durable_names: names.clone(), names, capacity, ..Disk::default() })))
+        let (capacity, through_cache) = (disk.capacity, disk.through_cache);
+        SimFiles(Arc::new(Mutex::new(Disk { files, durable_names: names.clone(), names, capacity, through_cache, ..Disk::default() })))
     }
 
     fn lock(&self) -> MutexGuard<'_, Disk> {
@@ -324,6 +333,18 @@ impl LogFile for SimFile {
         file.unsynced.push(Unsynced::Bytes(at, bytes));
         disk.operate()?;
         Ok(len)
+    }
+
+    fn takes_pages(&self) -> bool {
+        !self.disk.lock().through_cache
+    }
+
+    fn write_pages(&self, pages: &[u8], offset: u64) -> io::Result<usize> {
+        let aligned = pages.as_ptr().align_offset(PAGE) == 0 && pages.len().is_multiple_of(PAGE) && offset.is_multiple_of(PAGE as u64);
+        if !aligned || pages.is_empty() {
+            return Err(ErrorKind::InvalidInput.into());
+        }
+        self.write_at(&[IoSlice::new(pages)], offset)
     }
 
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {

@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 
 use ledger::Position;
 
+use super::parts::Parts;
 use super::ranges::Ranges;
 use super::slots::Slots;
 use crate::consumer::ConsumerIndex;
@@ -22,6 +23,7 @@ type Place = Reverse<(Position, u16)>;
 pub(super) struct Replay {
     ranges: Ranges,
     slots: Slots,
+    parts: Parts,
     policy: KeySharedPolicy,
     /// What each owner may be sent at once. Entries acked while they waited are dropped when they come up.
     ready: Vec<BinaryHeap<Place>>,
@@ -52,22 +54,26 @@ impl Replay {
         self.ranges.taken(wanted)
     }
 
-    /// A consumer joins; the first one decides how keys are split.
-    pub(super) fn join(&mut self, consumer: ConsumerIndex, policy: KeySharedPolicy, is_first: bool) {
+    /// A consumer joins.
+    pub(super) fn join(&mut self, consumer: ConsumerIndex, name: &str, policy: &KeySharedPolicy) {
         let place = consumer as usize;
         if self.ready.len() <= place {
             self.ready.resize_with(place + 1, BinaryHeap::new);
         }
-        self.ranges.join(consumer, &policy.split);
-        if is_first {
-            self.policy = policy;
-        }
+        self.ranges.join(consumer, name, &policy.split);
         self.place_again();
+    }
+
+    /// The first consumer decides how keys are split, and the settings on how many points of a ring, if it is one.
+    pub(super) fn settle(&mut self, policy: KeySharedPolicy, points: u32) {
+        self.ranges = Ranges::new(&policy.split, points);
+        self.policy = policy;
     }
 
     /// A consumer leaves. What it holds has to be handed back then.
     pub(super) fn leave(&mut self, consumer: ConsumerIndex) {
-        self.ranges.leave(consumer, &self.policy.split);
+        self.ranges.leave(consumer);
+        self.parts.left(consumer);
         self.place_again();
     }
 
@@ -77,8 +83,13 @@ impl Replay {
     }
 
     /// Who may be sent waiting entries of a slot; nobody while it is draining.
-    pub(super) fn open_to(&self, slot: u16) -> Option<ConsumerIndex> {
+    fn open_to(&self, slot: u16) -> Option<ConsumerIndex> {
         self.ranges.owner(slot).filter(|owner| !self.is_draining(slot, *owner))
+    }
+
+    /// Who may be sent a waiting entry: the owner of its slot, or who has what belongs before it.
+    pub(super) fn open_for(&self, at: Position, slot: u16) -> Option<ConsumerIndex> {
+        self.parts.holder_of(at).or_else(|| self.open_to(slot))
     }
 
     /// Whether a new entry may be sent to the owner of its slot, as far as older ones are concerned.
@@ -86,6 +97,24 @@ impl Replay {
         let Some(known) = self.slots.get(slot) else { return true };
         let drained = known.held == 0 || known.holder == owner || self.policy.allow_out_of_order || faults.draining_ignored;
         drained && (known.waiting == 0 || faults.replay_ignored)
+    }
+
+    /// Parts of larger messages.
+    pub(super) fn parts(&self) -> &Parts {
+        &self.parts
+    }
+
+    /// A part of a larger message is about to wait.
+    pub(super) fn part_waits(&mut self, uuid: &[u8], at: Position) {
+        self.parts.add(uuid, at);
+    }
+
+    /// A part of a larger message was sent, and no longer waits.
+    pub(super) fn part_sent(&mut self, uuid: &[u8], at: Position, to: ConsumerIndex, is_last: bool) {
+        self.parts.add(uuid, at);
+        if self.parts.sent(at, to, is_last) {
+            self.place_again();
+        }
     }
 
     /// The first entry that a consumer may be sent.
@@ -129,6 +158,11 @@ impl Replay {
         std::mem::take(&mut self.stirred)
     }
 
+    /// Something may be sent that could not be before.
+    pub(super) fn stir(&mut self) {
+        self.stirred = true;
+    }
+
     /// Ranges moved: whatever waits may have another owner, or be let go, or be blocked now.
     fn place_again(&mut self) {
         let blocked = std::mem::take(&mut self.blocked);
@@ -143,7 +177,7 @@ impl Replay {
     }
 
     fn place(&mut self, at: Position, slot: u16) {
-        match self.open_to(slot).and_then(|owner| self.ready.get_mut(owner as usize)) {
+        match self.open_for(at, slot).and_then(|owner| self.ready.get_mut(owner as usize)) {
             Some(ready) => ready.push(Reverse((at, slot))),
             None => {
                 self.blocked.insert((slot, at));
@@ -153,6 +187,20 @@ impl Replay {
 
     fn is_draining(&self, slot: u16, owner: ConsumerIndex) -> bool {
         !self.policy.allow_out_of_order && self.slots.get(slot).is_some_and(|known| known.held > 0 && known.holder != owner)
+    }
+
+    /// A consumer was sent an entry, which waited or did not.
+    fn hold(&mut self, slot: u16, to: ConsumerIndex, waited: u32) {
+        // A part that follows others to somebody who does not own the key: from now on the key is draining.
+        let owner = if self.parts.is_idle() { None } else { self.ranges.owner(slot).filter(|owner| *owner != to) };
+        let closes = !self.policy.allow_out_of_order && owner.is_some_and(|owner| !self.is_draining(slot, owner));
+        let now = self.slots.change(slot, |known| {
+            known.waiting = known.waiting.saturating_sub(waited);
+            known.hold(to);
+        });
+        if closes && now.waiting > 0 {
+            self.place_again();
+        }
     }
 
     /// Nobody holds entries of the slot any more: those that wait for that go to the owner.
@@ -171,6 +219,7 @@ impl Replay {
 
     fn wait(&mut self, at: Position, slot: u16, released: u32) {
         self.waiting += 1;
+        self.parts.waits(at);
         let now = self.slots.change(slot, |known| {
             known.waiting += 1;
             known.held = known.held.saturating_sub(released);
@@ -184,10 +233,7 @@ impl Replay {
 
 impl Waiting for Replay {
     fn sent(&mut self, slot: u16, to: ConsumerIndex) {
-        self.slots.change(slot, |known| {
-            known.held += 1;
-            known.holder = to;
-        });
+        self.hold(slot, to, 0);
     }
 
     fn parked(&mut self, at: Position, slot: u16) {
@@ -198,16 +244,14 @@ impl Waiting for Replay {
         self.wait(at, slot, 1);
     }
 
-    fn sent_again(&mut self, _: Position, slot: u16, to: ConsumerIndex) {
+    fn sent_again(&mut self, at: Position, slot: u16, to: ConsumerIndex) {
         self.waiting -= 1;
-        self.slots.change(slot, |known| {
-            known.waiting = known.waiting.saturating_sub(1);
-            known.held += 1;
-            known.holder = to;
-        });
+        self.parts.waits_no_more(at);
+        self.hold(slot, to, 1);
     }
 
     fn gone(&mut self, at: Position, slot: u16, waited: bool) {
+        self.parts.gone(at, waited);
         if waited {
             self.waiting -= 1;
             self.stirred |= std::mem::take(&mut self.full);

@@ -6,7 +6,7 @@ use crate::consumer::ConsumerIndex;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Slot {
     number: u16,
-    /// Who was sent the newest entry; while order is kept, the only one who holds any.
+    /// The only one who holds any, or [`SEVERAL`].
     pub(super) holder: ConsumerIndex,
     /// Entries that consumers hold.
     pub(super) held: u32,
@@ -14,7 +14,16 @@ pub(super) struct Slot {
     pub(super) waiting: u32,
 }
 
+/// In the place of a holder: keys may come out of order, or a part of a larger message went to who has the other parts.
+const SEVERAL: ConsumerIndex = ConsumerIndex::MAX;
+
 impl Slot {
+    /// A consumer was sent an entry.
+    pub(super) fn hold(&mut self, by: ConsumerIndex) {
+        self.holder = if self.held == 0 || self.holder == by { by } else { SEVERAL };
+        self.held += 1;
+    }
+
     fn is_empty(&self) -> bool {
         self.held == 0 && self.waiting == 0
     }
