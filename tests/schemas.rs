@@ -145,7 +145,7 @@ async fn twenty_at_once_that_bring_the_same_schema_get_the_same_version() {
     for (id, wire) in (0..).zip(&mut wires) {
         let (topic, schema) = ("t".to_owned(), Some(first()));
         let producer = proto::CommandProducer { topic, producer_id: id, request_id: 1, schema, ..Default::default() };
-        wire.raw.send(producer.into()).await.expect("sent");
+        wire.raw.send(producer).await.expect("sent");
     }
     for wire in &mut wires {
         match wire.next().await.command {
@@ -193,6 +193,7 @@ async fn partitions_share_the_schemas_of_their_topic() {
     assert_eq!(get(&mut wire, "p", None).await, Ok((text(&second()), version(1))));
     assert_eq!(get(&mut wire, "p-partition-0", None).await, Ok((text(&second()), version(1))));
     assert_eq!(told(&broker, "DELETE", "/admin/v2/persistent/public/default/p/partitions?force=true", "").0, 204);
+    let mut wire = Wire::connect(&broker).await;
     assert_eq!(get(&mut wire, "p", None).await.unwrap_err().0, ServerError::TopicNotFound);
 }
 
@@ -202,8 +203,8 @@ async fn a_topics_schemas_go_with_it() {
     let mut wire = Wire::connect(&broker).await;
     produce(&mut wire, "t", 1, Some(first())).await.unwrap();
     assert_eq!(told(&broker, "DELETE", "/admin/v2/persistent/public/default/t?force=true", "").0, 204);
-    assert_eq!(get(&mut wire, "t", None).await.unwrap_err().0, ServerError::TopicNotFound);
     let mut wire = Wire::connect(&broker).await;
+    assert_eq!(get(&mut wire, "t", None).await.unwrap_err().0, ServerError::TopicNotFound);
     assert_eq!(produce(&mut wire, "t", 1, Some(incompatible())).await, Ok(version(0)));
 }
 

@@ -162,3 +162,105 @@ impl RecordFieldNameValidator for Lenient {
         &NAME
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    /// JSON that is made of the words of Avro's language, mostly in the wrong places.
+    fn words() -> impl Strategy<Value = Value> {
+        let word = prop::sample::select(vec![
+            json!("record"),
+            json!("enum"),
+            json!("fixed"),
+            json!("array"),
+            json!("map"),
+            json!("int"),
+            json!("bytes"),
+            json!("decimal"),
+            json!("R"),
+            json!("n.R"),
+            json!(".R"),
+            json!(""),
+            json!("\u{e9}"),
+            json!(null),
+            json!(-1),
+            json!(1.5e300),
+            json!(true),
+        ]);
+        let key = prop::sample::select(vec![
+            "type",
+            "name",
+            "namespace",
+            "fields",
+            "items",
+            "values",
+            "symbols",
+            "size",
+            "default",
+            "aliases",
+            "logicalType",
+            "precision",
+            "scale",
+            "order",
+            "doc",
+        ]);
+        word.prop_recursive(6, 64, 8, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
+                prop::collection::vec((key.clone(), inner), 0..6)
+                    .prop_map(|pairs| Value::Object(pairs.into_iter().map(|(key, value)| (key.to_owned(), value)).collect())),
+            ]
+        })
+    }
+
+    /// What is likely to be read, so that what follows reading is reached too.
+    fn schemas() -> impl Strategy<Value = Value> {
+        let leaf = prop::sample::select(vec![
+            json!("int"),
+            json!("long"),
+            json!("string"),
+            json!("R"),
+            json!({"type": "enum", "name": "E", "symbols": ["A"]}),
+            json!({"type": "fixed", "name": "F", "size": 4}),
+        ]);
+        leaf.prop_recursive(4, 24, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
+                inner.clone().prop_map(|items| json!({"type": "array", "items": items})),
+                (prop::sample::select(vec!["R", "S", "T"]), prop::collection::vec(inner, 0..3)).prop_map(|(name, types)| {
+                    let field = |(n, of): (usize, Value)| json!({"name": format!("f{n}"), "type": of, "default": null});
+                    json!({"type": "record", "name": name, "fields": types.into_iter().enumerate().map(field).collect::<Vec<_>>()})
+                }),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_comes_is_read_or_refused(value in prop_oneof![words(), schemas()]) {
+            let text = value.to_string();
+            let _ = parse(text.as_bytes());
+            prop_assert!(same(text.as_bytes(), text.as_bytes()));
+        }
+
+        #[test]
+        fn a_schema_reads_what_it_wrote(value in schemas()) {
+            if let Ok(parsed) = parse(value.to_string().as_bytes()) {
+                prop_assert_eq!(super::super::resolution::reads(&parsed, &parsed), Ok(()));
+            }
+        }
+    }
+
+    #[test]
+    fn a_default_is_noted_and_a_field_called_default_is_a_field() {
+        let value = json!({"type": "record", "name": "R", "fields": [{"name": "default", "type": "int"}, {"name": "b", "type": "int", "default": "x"}]});
+        let parsed = parse(value.to_string().as_bytes()).unwrap();
+        let Schema::Record(record) = &parsed.schema else { panic!("a record") };
+        let defaulted: Vec<bool> = record.fields.iter().map(|field| field.custom_attributes.contains_key(DEFAULTED)).collect();
+        assert_eq!(defaulted, [false, true]);
+    }
+}
