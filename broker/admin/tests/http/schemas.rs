@@ -123,6 +123,9 @@ fn policies_on_schemas_are_kept_and_obeyed() {
     assert_eq!(told("PUT", &policy("schemaCompatibilityStrategy"), r#""ALWAYS_COMPATIBLE""#), done());
     assert_eq!(told("GET", &policy("schemaCompatibilityStrategy"), ""), (200, r#""ALWAYS_COMPATIBLE""#.into()));
     assert_eq!(told("PUT", &policy("schemaCompatibilityStrategy"), r#""SIDEWAYS""#).0, 400);
+    let nowhere = |namespace| ask("PUT", &format!("/admin/v2/namespaces/{namespace}/schemaCompatibilityStrategy"), "FULL").reason();
+    assert_eq!(nowhere("public/no-such-namespace"), "Namespace does not exist");
+    assert_eq!(nowhere("no-such-tenant/n"), "Tenant does not exist");
     told("POST", &format!("{at}/schema"), &first());
     assert_eq!(told("POST", &format!("{at}/schema"), &incompatible()).0, 200);
     assert_eq!(told("GET", &policy("schemaAutoUpdateCompatibilityStrategy"), ""), (200, r#""Full""#.into()));

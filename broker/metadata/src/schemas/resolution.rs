@@ -298,14 +298,18 @@ mod tests {
             deep = json!({"type": "array", "items": deep});
         }
         assert!(reads_what(&deep, &deep));
-        let mut chain: Vec<Value> = vec![json!({"type": "record", "name": "R0", "fields": []})];
-        chain.extend(
-            (1..1_000)
-                .map(|n| json!({"type": "record", "name": format!("R{n}"), "fields": [{"name": "f", "type": format!("R{}", n - 1)}]})),
-        );
-        chain.reverse();
-        chain.reverse();
-        let _ = reads(&parsed(&Value::Array(chain.clone())), &parsed(&Value::Array(chain)));
+        // Not nested, but each names the one before; nothing was looked at when the last is.
+        let link = |n: usize| {
+            let fields = if n == 0 { json!([]) } else { json!([{"name": "f", "type": format!("R{}", n - 1)}]) };
+            json!({"type": "record", "name": format!("R{n}"), "fields": fields})
+        };
+        let links: Vec<Value> = (0..1_000).map(link).collect();
+        let top = |holder: &str, last: usize| {
+            let held = json!({"name": holder, "type": {"type": "array", "items": links}, "default": []});
+            json!({"type": "record", "name": "Top", "fields": [held, {"name": "b", "type": format!("R{last}")}]})
+        };
+        assert!(reads_what(&top("x", 100), &top("y", 100)));
+        assert!(reads(&parsed(&top("x", 999)), &parsed(&top("y", 999))).unwrap_err().contains("too large"));
     }
 
     #[test]
