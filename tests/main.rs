@@ -27,6 +27,7 @@ mod readers;
 mod receipts;
 mod redelivery;
 mod restart;
+mod schemas;
 mod second_broker;
 mod seek;
 mod shared;

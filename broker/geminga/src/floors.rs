@@ -63,6 +63,12 @@ pub fn server_settings(config: &Config, data: &DataDir) -> io::Result<ServerSett
         pattern_evaluation: config.patterns.evaluation,
         pattern_max_length: config.patterns.max_length.get() as usize,
         default_bundles: config.topics.default_bundles.get(),
+        schemas: metadata::schemas::Defaults {
+            strategy: config.schemas.strategy,
+            system_strategy: config.schemas.system_strategy,
+            auto_update: config.schemas.auto_update,
+            enforced: config.schemas.enforced,
+        },
         shutdown_timeout: config.upkeep.shutdown_timeout,
         unacked: crowd_limit(config),
         topic: topic_settings(config, data),

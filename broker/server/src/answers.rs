@@ -104,7 +104,7 @@ impl Worker {
                     request_id: request,
                     producer_name: name,
                     last_sequence_id: Some(last_sequence),
-                    schema_version: Some(Default::default()),
+                    schema_version: None,
                     topic_epoch,
                     producer_ready: Some(true),
                 };
@@ -165,7 +165,7 @@ impl Worker {
         from: TopicRef,
         producer: topic::ProducerKey,
         slot: topic::ProducerSlot,
-        success: proto::CommandProducerSuccess,
+        mut success: proto::CommandProducerSuccess,
     ) {
         let (key, request) = (producer.connection, success.request_id);
         let detach = |request| Letter::ToTopic { topic: from, event: TopicEvent::DetachProducer { key: producer, request } };
@@ -173,6 +173,7 @@ impl Worker {
             // The connection went away while its producer was being attached.
             return self.send(from.worker, detach(None));
         };
+        success.schema_version = Some(version_of_schema(connection, producer.id));
         let welcome = connection.producers.get_mut(&producer.id).map_or(Welcome::Stranger, |route| route.attach(from, slot));
         if matches!(welcome, Welcome::Closed { .. }) {
             connection.forget_producer(producer.id);
@@ -214,6 +215,7 @@ impl Worker {
         let key = producer.connection;
         let detach = |request| Letter::ToTopic { topic: from, event: TopicEvent::DetachProducer { key: producer, request } };
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return self.send(from.worker, detach(None)) };
+        let schema_version = Some(version_of_schema(connection, producer.id));
         let welcome = connection.producers.get_mut(&producer.id).map_or(Welcome::Stranger, |route| route.wait(from));
         if matches!(welcome, Welcome::Closed { .. }) {
             connection.forget_producer(producer.id);
@@ -225,7 +227,7 @@ impl Worker {
             request_id: request,
             producer_name: name,
             last_sequence_id: Some(-1),
-            schema_version: Some(Default::default()),
+            schema_version,
             topic_epoch: None,
             producer_ready: Some(false),
         };
@@ -326,6 +328,11 @@ impl Worker {
         let response = proto::CommandAckResponse { consumer_id: consumer, request_id: Some(request), error, message, ..Default::default() };
         self.tell(to, &response.into());
     }
+}
+
+/// Of what a producer brought along; empty if it brought none.
+fn version_of_schema(connection: &Connection, producer: u64) -> bytes::Bytes {
+    crate::schemas::version_bytes(connection.producers.get(&producer).and_then(|route| route.schema_version))
 }
 
 fn message_id(at: ledger::Position) -> proto::MessageIdData {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use ledger::{CacheKey, ReadRange, StoreError};
-use topic::{Change, Effect, NonPersistentTopic, ReadOutcome, Reply, Topic, Turn};
+use topic::{Change, ConsumerKey, Effect, NonPersistentTopic, ReadOutcome, Reply, Topic, Turn};
 use wire::{ServerError, TopicName};
 
 use crate::letter::{Letter, Opener, TopicEvent, TopicRef};
@@ -26,6 +26,8 @@ pub(crate) struct Hosted {
     touched: bool,
     /// Told when the topic has let go of everything.
     pub(crate) leaving: Vec<Box<dyn FnOnce() + Send>>,
+    /// Consumers that take the topic's schema for theirs.
+    pub(crate) automatic_consumers: Vec<ConsumerKey>,
     unloading: bool,
     /// Whether it keeps publishes back so that its consumers keep up.
     pub(crate) gives_way: bool,
@@ -158,6 +160,7 @@ impl Worker {
             armed: None,
             touched: false,
             leaving: Vec::new(),
+            automatic_consumers: Vec::new(),
             unloading: false,
             gives_way: false,
             kept_back: VecDeque::new(),
@@ -172,10 +175,14 @@ impl Worker {
 
     /// `name` in case the topic was let go of while others before this one attached: then it is opened again.
     fn attach(&mut self, name: &TopicName, key: TopicRef, opener: Opener) {
-        let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { return self.open(name.clone(), opener) };
+        if self.topics.get_mut(key.slot, key.generation).is_none() {
+            return self.open(name.clone(), opener);
+        }
+        let Some(opener) = self.with_schema_settled(name, key, opener) else { return };
+        let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { return };
         let mut turn = Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects };
         match opener {
-            Opener::Producer(attach) => hosted.topic.attach_producer(&mut turn, *attach),
+            Opener::Producer { attach, .. } => hosted.topic.attach_producer(&mut turn, *attach),
             Opener::Consumer { attach, .. } => hosted.topic.attach_consumer(&mut turn, *attach),
             Opener::Caller(call) => call(Ok((self, key))),
         }
@@ -183,17 +190,14 @@ impl Worker {
     }
 
     pub(crate) fn refuse(&mut self, opener: Opener, error: &LoadError) {
-        let (to, request) = match opener {
-            Opener::Producer(attach) => {
-                (attach.key.connection, Reply::Error { request: attach.request, error: error.code(), message: error.to_string() })
+        match opener {
+            Opener::Caller(call) => call(Err(error.clone())),
+            client => {
+                if let Some((worker, letter)) = client.refusal(error.code(), error.to_string()) {
+                    self.send(worker, letter);
+                }
             }
-            Opener::Consumer { attach, .. } => {
-                (attach.key.connection, Reply::Error { request: attach.request, error: error.code(), message: error.to_string() })
-            }
-            Opener::Caller(call) => return call(Err(error.clone())),
-        };
-        let nobody = TopicRef { worker: self.index, slot: u32::MAX, generation: u32::MAX };
-        self.send(to.worker, Letter::ToConnection { from: nobody, effect: Effect::Reply { to, reply: request } });
+        }
     }
 
     /// Something happened to a topic.
@@ -203,6 +207,9 @@ impl Worker {
         let topic = match &mut hosted.topic {
             Room::Persistent(topic) => topic,
             Room::NonPersistent(topic) => {
+                if let TopicEvent::DetachConsumer { key: consumer, .. } = event {
+                    hosted.automatic_consumers.retain(|key| *key != consumer);
+                }
                 crate::room::tell(topic, turn, event);
                 self.after_event(key);
                 return self.leave_if_deserted(key);
@@ -215,7 +222,10 @@ impl Worker {
             TopicEvent::Redeliver { key, slot, ids, epoch } => topic.redeliver(turn, key, slot, ids, epoch),
             TopicEvent::SetWritable { key, slot, writable } => topic.set_writable(turn, key, slot, writable),
             TopicEvent::DetachProducer { key, request } => topic.detach_producer(turn, key, request),
-            TopicEvent::DetachConsumer { key, request } => topic.detach_consumer(turn, key, request),
+            TopicEvent::DetachConsumer { key, request } => {
+                hosted.automatic_consumers.retain(|automatic| *automatic != key);
+                topic.detach_consumer(turn, key, request);
+            }
             TopicEvent::Unsubscribe { key, request, force } => topic.unsubscribe(turn, key, request, force),
             TopicEvent::Seek { key, request, to } => topic.seek(turn, key, request, to),
             TopicEvent::LastMessageId { key, request } => topic.last_message_id(turn, key, request),
@@ -462,7 +472,7 @@ impl Opener {
 
     fn may_create(&self) -> bool {
         match self {
-            Opener::Producer(_) => true,
+            Opener::Producer { .. } => true,
             Opener::Consumer { create_topic, .. } => *create_topic,
             Opener::Caller(_) => false,
         }

@@ -9,6 +9,7 @@ use wire::{Command, TopicName};
 use crate::listener::Accepted;
 use crate::loader::LoadError;
 use crate::room::Loaded;
+use crate::schemas::Brought;
 use crate::worker::Worker;
 
 /// A loaded topic: its worker, its slot there, and a generation that tells successive topics in one slot apart.
@@ -31,6 +32,8 @@ pub(crate) enum Letter {
     ToTopic { topic: TopicRef, event: TopicEvent },
     /// Something for a connection, by the topic that wants it.
     ToConnection { from: TopicRef, effect: Effect },
+    /// The version of the schema that a producer brought along; it is about to be attached.
+    SchemaSettled { producer: ProducerKey, version: i64 },
     /// A finished frame for a connection: the answer of a control job.
     Answer { to: ConnectionKey, command: Command },
     /// The oldest block handed to the log was dealt with.
@@ -73,10 +76,14 @@ pub(crate) type WhenOpen = Box<dyn FnOnce(Result<(&mut Worker, TopicRef), LoadEr
 
 /// Who wants to attach.
 pub(crate) enum Opener {
-    Producer(Box<AttachProducer>),
+    Producer {
+        attach: Box<AttachProducer>,
+        schema: Brought,
+    },
     Consumer {
         attach: Box<AttachConsumer>,
         create_topic: bool,
+        schema: Brought,
     },
     /// The admin API, which wants the topic loaded and is told of the outcome.
     Caller(WhenOpen),

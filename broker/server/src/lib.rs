@@ -34,6 +34,7 @@ mod policies;
 mod removal;
 mod room;
 mod route;
+mod schemas;
 mod session;
 mod settings;
 mod shared;

@@ -15,6 +15,7 @@ use crate::connection::Connection;
 use crate::letter::{Letter, Opener, TopicEvent, TopicRef};
 use crate::lull;
 use crate::route::{Route, Stage};
+use crate::schemas::Brought;
 use crate::worker::Worker;
 
 /// Told to whoever names a transaction; clients look for the words.
@@ -232,6 +233,10 @@ impl Worker {
         if let Some(Err(message)) = initial_subscription.as_deref().map(|initial| catalog::check_subscription(&name, initial)) {
             return self.tell_error(key, request, ServerError::NotAllowedError, &message);
         }
+        let schema = match Brought::by_producer(command.schema.take()) {
+            Ok(schema) => schema,
+            Err(message) => return self.tell_error(key, request, ServerError::IncompatibleSchema, &message),
+        };
         let attach = AttachProducer {
             key: ProducerKey { connection: key, id: command.producer_id },
             request,
@@ -247,10 +252,10 @@ impl Worker {
         };
         connection.producers.entry(command.producer_id).or_insert_with(|| Route::attaching(request, name.partition_index()));
         let owner = self.shared.owner(&name);
-        self.send(owner, Letter::Open { name, opener: Opener::Producer(Box::new(attach)) });
+        self.send(owner, Letter::Open { name, opener: Opener::Producer { attach: Box::new(attach), schema } });
     }
 
-    fn subscribe(&mut self, key: ConnectionKey, command: proto::CommandSubscribe) {
+    fn subscribe(&mut self, key: ConnectionKey, mut command: proto::CommandSubscribe) {
         let request = command.request_id;
         let name = match self.usable_topic(&command.topic) {
             Ok(name) => name,
@@ -271,6 +276,10 @@ impl Worker {
         if matches!(connection.consumers.get(&command.consumer_id), Some(Route { stage: Stage::Attaching { .. }, .. })) {
             return self.tell_error(key, request, ServerError::ServiceNotReady, "this consumer is being created already");
         }
+        let schema = match Brought::by_consumer(command.schema.take()) {
+            Ok(schema) => schema,
+            Err(message) => return self.tell_error(key, request, ServerError::IncompatibleSchema, &message),
+        };
         let attach = AttachConsumer {
             key: ConsumerKey { connection: key, id: command.consumer_id },
             request,
@@ -289,7 +298,7 @@ impl Worker {
         let create_topic = command.force_topic_creation();
         connection.consumers.entry(command.consumer_id).or_insert_with(|| Route::attaching(request, name.partition_index()));
         let owner = self.shared.owner(&name);
-        self.send(owner, Letter::Open { name, opener: Opener::Consumer { attach: Box::new(attach), create_topic } });
+        self.send(owner, Letter::Open { name, opener: Opener::Consumer { attach: Box::new(attach), create_topic, schema } });
     }
 
     fn close_producer(&mut self, key: ConnectionKey, id: u64, request: u64) {

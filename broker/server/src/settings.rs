@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use metadata::schemas::Defaults;
 use topic::TopicSettings;
 
 /// What a connection may hold when all together hold more than they should: enough to keep one busy.
@@ -95,6 +96,8 @@ pub struct ServerSettings {
     pub default_bundles: u32,
     /// How long a drain may take.
     pub shutdown_timeout: Duration,
+    /// What holds for the schemas of topics where their namespace says nothing.
+    pub schemas: Defaults,
     /// What consumers may hold of all topics together; none for no limit.
     pub unacked: Option<CrowdLimit>,
     /// Settings of topics.

@@ -28,7 +28,7 @@ use crate::shared::{HttpService, Shared};
 use crate::volatile::VolatileTopics;
 use crate::watch::TopicWatchers;
 use crate::worker::{self, Worker};
-use crate::{loader, orphans, policies};
+use crate::{loader, orphans, policies, schemas};
 
 /// Listening sockets: the ports are known, nobody is served yet.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ pub struct Server {
     handle: Handle,
     threads: Vec<JoinHandle<()>>,
     /// Ends with the server.
-    _policies: Watch,
+    _policies: [Watch; 2],
 }
 
 /// Binds every address of the settings.
@@ -107,6 +107,7 @@ impl Bound {
             http: OnceLock::new(),
             topic_watchers: TopicWatchers::default(),
             volatile_topics: VolatileTopics::default(),
+            enforcing: schemas::EnforcingNamespaces::new(),
             lookups: AtomicUsize::new(0),
             reported: Mutex::new(StoreHealth::Ready),
             failed: watch::Sender::new(None),
@@ -117,7 +118,7 @@ impl Bound {
         let handle = Handle { shared: shared.clone() };
         let _ = shared.http.set(http(handle.clone()));
         find_orphans(&shared);
-        let policies = policies::follow(&shared).map_err(io::Error::other)?;
+        let policies = [policies::follow(&shared).map_err(io::Error::other)?, schemas::follow(&shared).map_err(io::Error::other)?];
         let mut listeners = Some(self.listeners);
         let mut threads = Vec::new();
         for index in 0..workers {

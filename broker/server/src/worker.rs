@@ -236,6 +236,7 @@ impl Worker {
             Letter::ToTopic { topic, event } => self.on_topic(topic, event),
             Letter::ToConnection { from, effect } => self.on_connection(from, effect),
             Letter::BlockDone(outcome) => self.block_done(&outcome),
+            Letter::SchemaSettled { producer, version } => self.schema_settled(producer, version),
             Letter::LogHasRoom => self.resume_paused(),
             Letter::Answer { to, command } => self.answer(to, &command),
             Letter::Open { name, opener } => self.open(name, opener),

@@ -471,6 +471,11 @@ impl Topic {
         self.dispatch_all(turn);
     }
 
+    /// What is stored of it, in bytes.
+    pub fn storage_bytes(&self) -> u64 {
+        self.ledgers.chain.totals().1
+    }
+
     /// Producers attached.
     pub fn producers(&self) -> usize {
         self.producers.len()

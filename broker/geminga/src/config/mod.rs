@@ -16,6 +16,7 @@ pub mod memory;
 pub mod network;
 pub mod problem;
 pub mod reference;
+pub mod schemas;
 pub mod secrets;
 pub mod show;
 pub mod sources;
@@ -36,6 +37,7 @@ pub use loaded::{Effective, Loaded, Unknown};
 pub use memory::Memory;
 pub use network::Network;
 pub use problem::{ConfigError, Problem};
+pub use schemas::Schemas;
 pub use sources::{Origin, Sources};
 pub use storage::{Ledgers, Storage};
 pub use timing::{Patterns, Timing};
@@ -61,6 +63,8 @@ pub struct Config {
     pub dispatch: Dispatch,
     /// How messages that are sent twice are recognised.
     pub deduplication: Deduplication,
+    /// What schemas of messages may become.
+    pub schemas: Schemas,
     /// Delays and expiry.
     pub timing: Timing,
     /// Topic patterns.
@@ -80,7 +84,7 @@ pub struct Config {
 /// Says of each section in turn what is the same for all of them.
 macro_rules! each_section {
     ($callback:ident) => {
-        $callback!(network: Network, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, deduplication: Deduplication, timing: Timing, patterns: Patterns, storage: Storage, ledgers: Ledgers, memory: Memory, upkeep: Upkeep, trial: Trial)
+        $callback!(network: Network, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, deduplication: Deduplication, schemas: Schemas, timing: Timing, patterns: Patterns, storage: Storage, ledgers: Ledgers, memory: Memory, upkeep: Upkeep, trial: Trial)
     };
 }
 

@@ -56,6 +56,7 @@ pub(crate) fn settings() -> ServerSettings {
         auto_topic_partitions: None,
         max_partitions: 8,
         default_bundles: 4,
+        schemas: metadata::schemas::Defaults::default(),
         shutdown_timeout: Duration::from_secs(5),
         unacked: None,
         topic: TopicSettings {
