@@ -55,6 +55,7 @@ impl Letter {
             | Letter::Answer { .. }
             | Letter::Accepted(_)
             | Letter::Loaded { .. }
+            | Letter::SchemaSettled { .. }
             | Letter::LogHasRoom => true,
             Letter::ToTopic { event, .. } => matches!(
                 event,
