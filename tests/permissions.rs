@@ -3,8 +3,9 @@
 
 use std::fmt::Write;
 
-use client::{Client, ConsumerOptions, Credentials, ProducerOptions, ServerError};
+use client::{Client, ConsumerOptions, Credentials, ProducerOptions, ServerError, raw::RawConnection};
 use geminga_tests::harness::{Broker, soon};
+use wire::{Command, proto};
 
 use crate::admin::told_as;
 use crate::tokens::{Keys, connect};
@@ -23,7 +24,7 @@ const ROLES: [(&str, &str); 9] = [
 ];
 
 /// What they try, and who succeeds.
-const TABLE: [(Deed, &[&str]); 17] = [
+const TABLE: [(Deed, &[&str]); 26] = [
     (Deed::Produce("t"), &["root", "boss", "writer", "narrow"]),
     (Deed::Produce("other"), &["root", "boss", "writer"]),
     (Deed::Consume("t", "shared"), &["root", "boss", "reader", "narrow", "keyholder", "anonymous"]),
@@ -31,6 +32,10 @@ const TABLE: [(Deed, &[&str]); 17] = [
     (Deed::Consume("t", "held"), &["root", "boss", "keyholder"]),
     (Deed::LookUp("t"), &["root", "boss", "writer", "reader", "narrow", "keyholder", "anonymous"]),
     (Deed::LookUp("other"), &["root", "boss", "writer", "reader", "keyholder", "anonymous"]),
+    (Deed::AskForSchema("t"), &["root", "boss", "writer", "reader", "narrow", "keyholder", "anonymous"]),
+    (Deed::AskForSchema("other"), &["root", "boss", "writer", "reader", "keyholder", "anonymous"]),
+    (Deed::AddSchema("t"), &["root", "boss", "writer", "narrow"]),
+    (Deed::AddSchema("other"), &["root", "boss", "writer"]),
     (
         Deed::Ask("GET", "/admin/v2/clusters", ""),
         &["root", "boss", "stranger", "writer", "reader", "narrow", "keyholder", "nobody", "anonymous"],
@@ -42,6 +47,11 @@ const TABLE: [(Deed, &[&str]); 17] = [
     (Deed::Ask("POST", "/admin/v2/namespaces/acme/ns/deduplication", "false"), &["root", "boss"]),
     (Deed::Ask("POST", "/admin/v2/namespaces/acme/ns/permissions/extra", r#"["consume"]"#), &["root", "boss"]),
     (Deed::Ask("POST", "/admin/v2/persistent/acme/ns/t/permissions/extra", r#"["consume"]"#), &["root", "boss"]),
+    (Deed::Ask("PUT", "/admin/v2/namespaces/acme/ns/schemaCompatibilityStrategy", r#""FULL""#), &["root", "boss"]),
+    (Deed::Ask("POST", "/admin/v2/namespaces/acme/ns/messageTTL", "3600"), &["root", "boss"]),
+    (Deed::Ask("DELETE", "/admin/v2/namespaces/acme/ns/delayedDelivery", ""), &["root", "boss"]),
+    (Deed::Ask("GET", "/admin/v2/schemas/acme/ns/t/schema", ""), &["root", "boss", "writer", "reader", "narrow", "keyholder", "anonymous"]),
+    (Deed::Ask("POST", "/admin/v2/schemas/acme/ns/t/schema", SCHEMA), &["root", "boss"]),
     (
         Deed::Ask("GET", "/admin/v2/persistent/acme/ns/t/stats", ""),
         &["root", "boss", "writer", "reader", "narrow", "keyholder", "anonymous"],
@@ -54,11 +64,15 @@ const TABLE: [(Deed, &[&str]); 17] = [
 
 const ACME: &str = r#"{"adminRoles":["boss"],"allowedClusters":["standalone"]}"#;
 
+const SCHEMA: &str = r#"{"type":"STRING","schema":"","properties":{}}"#;
+
 #[derive(Clone, Copy)]
 enum Deed {
     Produce(&'static str),
     Consume(&'static str, &'static str),
     LookUp(&'static str),
+    AskForSchema(&'static str),
+    AddSchema(&'static str),
     Ask(&'static str, &'static str, &'static str),
 }
 
@@ -68,6 +82,8 @@ impl std::fmt::Display for Deed {
             Deed::Produce(topic) => write!(f, "produce to `{topic}`"),
             Deed::Consume(topic, subscription) => write!(f, "consume from `{topic}` with `{subscription}`"),
             Deed::LookUp(topic) => write!(f, "look up `{topic}`, ask for its partitions"),
+            Deed::AskForSchema(topic) => write!(f, "ask for the schema of `{topic}`"),
+            Deed::AddSchema(topic) => write!(f, "add a schema to `{topic}`"),
             Deed::Ask(method, path, _) => write!(f, "`{method} {path}`"),
         }
     }
@@ -102,6 +118,28 @@ fn prepared(keys: &Keys) -> Broker {
     broker
 }
 
+/// Whether a question about schemas is answered: that there is none is an answer.
+async fn is_answered(broker: &Broker, token: Option<&str>, question: Command) -> bool {
+    let mut raw = soon("a connection", RawConnection::open(broker.url())).await.expect("connected");
+    let connect = proto::CommandConnect {
+        client_version: "questions".to_owned(),
+        protocol_version: Some(21),
+        auth_method_name: token.map(|_| "token".to_owned()),
+        auth_data: token.map(|token| token.as_bytes().to_vec().into()),
+        ..Default::default()
+    };
+    raw.send(Command::Connect(Box::new(connect))).await.expect("sent");
+    assert!(matches!(raw.recv_command().await, Ok(Command::Connected(_))));
+    raw.send(question).await.expect("sent");
+    let error = match raw.recv_command().await.expect("an answer") {
+        Command::GetSchemaResponse(answer) => answer.error_code.map(|_| answer.error_code()),
+        Command::GetOrCreateSchemaResponse(answer) => answer.error_code.map(|_| answer.error_code()),
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(error, None | Some(ServerError::TopicNotFound | ServerError::AuthorizationError)), "{error:?}");
+    error != Some(ServerError::AuthorizationError)
+}
+
 /// Whether it was done; refusals must be the right ones.
 async fn is_done(broker: &Broker, client: &Client, token: Option<&str>, deed: Deed) -> bool {
     let outcome = match deed {
@@ -114,6 +152,16 @@ async fn is_done(broker: &Broker, client: &Client, token: Option<&str>, deed: De
             Ok(_) => soon("partitions", client.partitions(&name(topic))).await.map(drop),
             Err(error) => Err(error),
         },
+        Deed::AskForSchema(topic) => {
+            let (request_id, topic) = (1, name(topic));
+            return is_answered(broker, token, proto::CommandGetSchema { request_id, topic, ..Default::default() }.into()).await;
+        }
+        Deed::AddSchema(topic) => {
+            let schema = proto::Schema { name: "s".to_owned(), r#type: proto::SchemaType::String.into(), ..Default::default() };
+            let (request_id, topic) = (1, name(topic));
+            return is_answered(broker, token, proto::CommandGetOrCreateSchema { request_id, topic, schema, ..Default::default() }.into())
+                .await;
+        }
         Deed::Ask(method, path, body) => {
             let (status, told) = told_as(broker, token, method, path, body);
             let refused = if token.is_some() { 403 } else { 401 };

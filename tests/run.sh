@@ -153,6 +153,13 @@ install_deny() {
         cargo install --quiet --locked --debug --root "$CACHE/tools" "cargo-deny@$DENY_VERSION" && rm -rf "$CACHE/tools/target"
 }
 
+# Counts instructions; Debian has it.
+install_valgrind() {
+    command -v valgrind > /dev/null && return 0
+    command -v apt-get > /dev/null && [ "$(id -u)" -eq 0 ] || return 1
+    { apt-get install --yes --no-install-recommends valgrind || { apt-get update && apt-get install --yes --no-install-recommends valgrind; }; }
+}
+
 # --- the gate
 
 part "gate"
@@ -173,6 +180,7 @@ if check "build" cargo build --release --locked -p geminga-geminga; then
 fi
 
 part "tests"
+quietly "install valgrind" install_valgrind || note "valgrind cannot be installed here: instructions per message were not counted"
 # One selection of crates for all of it, so that nothing is built twice for the sake of features.
 if [ -n "${GEMINGA_BIN:-}" ] && check "build the tests" cargo test --workspace --locked --no-run; then
     tests "rooms, house and behaviours" cargo test --workspace --locked --no-fail-fast

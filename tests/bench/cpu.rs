@@ -7,8 +7,6 @@ use anyhow::Context;
 /// CPU time of a process since it started.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Usage {
-    /// Of the whole process, with threads that have ended, in steps of the scheduler's clock.
-    pub(crate) process: Duration,
     /// Of each thread that is there, to the nanosecond.
     pub(crate) threads: Vec<Thread>,
 }
@@ -18,6 +16,8 @@ pub(crate) struct Thread {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) time: Duration,
+    /// How often it went to sleep by itself.
+    pub(crate) switches: u64,
 }
 
 impl Usage {
@@ -32,31 +32,35 @@ impl Usage {
             };
             let nanos = times.split_whitespace().next().and_then(|nanos| nanos.parse().ok()).context("schedstat has no time")?;
             let id = task.file_name().map(|id| id.to_string_lossy().into_owned()).unwrap_or_default();
-            threads.push(Thread { id, name: name.trim().to_owned(), time: Duration::from_nanos(nanos) });
+            let switches = fs::read_to_string(task.join("status")).ok().and_then(|status| voluntary_switches(&status)).unwrap_or(0);
+            threads.push(Thread { id, name: name.trim().to_owned(), time: Duration::from_nanos(nanos), switches });
         }
-        Ok(Self { process: process_time(&home)?, threads })
+        Ok(Self { threads })
     }
 
     /// What was used since an earlier look.
     pub(crate) fn since(&self, before: &Self) -> Self {
-        let earlier = |id: &str| before.threads.iter().find(|thread| thread.id == id).map_or(Duration::ZERO, |thread| thread.time);
-        let threads = self.threads.iter().map(|thread| Thread { time: thread.time - earlier(&thread.id), ..thread.clone() });
-        Self { process: self.process - before.process, threads: threads.collect() }
+        let earlier = |id: &str| before.threads.iter().find(|thread| thread.id == id).map_or((Duration::ZERO, 0), |t| (t.time, t.switches));
+        let threads = self.threads.iter().map(|thread| {
+            let (time, switches) = earlier(&thread.id);
+            Thread { time: thread.time - time, switches: thread.switches - switches, ..thread.clone() }
+        });
+        Self { threads: threads.collect() }
     }
 
-    /// The threads' times, summed: finer than the process's own.
+    /// The threads' times, summed: to the nanosecond, where the process's own is in ticks. A thread that has ended is left out.
     pub(crate) fn of_threads(&self) -> Duration {
         self.threads.iter().map(|thread| thread.time).sum()
     }
+
+    /// How often its threads went to sleep by themselves.
+    pub(crate) fn switches(&self) -> u64 {
+        self.threads.iter().map(|thread| thread.switches).sum()
+    }
 }
 
-fn process_time(home: &Path) -> anyhow::Result<Duration> {
-    let stat = fs::read_to_string(home.join("stat"))?;
-    // The name, in brackets, may hold anything; what follows the last one is numbers.
-    let fields: Vec<&str> = stat.rsplit_once(')').context("stat without a name")?.1.split_whitespace().collect();
-    let ticks = |at: usize| fields.get(at).and_then(|ticks| ticks.parse::<u64>().ok()).context("stat without times");
-    let ticks_per_second = rustix::param::clock_ticks_per_second();
-    Ok(Duration::from_secs_f64((ticks(11)? + ticks(12)?) as f64 / ticks_per_second as f64))
+fn voluntary_switches(status: &str) -> Option<u64> {
+    status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?.trim().parse().ok()
 }
 
 /// Resident memory in bytes: now, and at most so far.

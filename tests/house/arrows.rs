@@ -71,9 +71,18 @@ const TABLE: &[Row] = &[
     },
     Row {
         room: "geminga",
-        may_import: &["wire", "ledger", "metadata", "topic", "client", "server", "admin"],
+        // The one arrow from the product into `tests/`: `geminga perf` is part of it.
+        may_import: &["wire", "ledger", "metadata", "topic", "client", "server", "admin", "perf"],
         never_sees: &[],
         never_names: &["redb", "hyper"],
+        tests_use: &[],
+    },
+    Row {
+        room: "perf",
+        may_import: &["client"],
+        // It measures any broker of the protocol, so it knows none from inside.
+        never_sees: &["redb", "topic", "ledger", "metadata", "server", "admin"],
+        never_names: &[],
         tests_use: &[],
     },
     Row {
@@ -82,7 +91,7 @@ const TABLE: &[Row] = &[
         never_sees: &[],
         never_names: &["hyper", "redb"],
         // Behaviours see the broker from outside; what looks in lies beside them.
-        tests_use: &["wire", "ledger", "metadata", "topic", "server"],
+        tests_use: &["wire", "ledger", "metadata", "topic", "server", "perf"],
     },
 ];
 

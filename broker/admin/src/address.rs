@@ -30,14 +30,14 @@ impl Call {
     }
 }
 
-/// The topic that a path names, stored or not.
+/// The topic that a path names, stored or not; persistent where the path does not say.
 ///
 /// # Errors
 /// 412 for a bad name.
 pub(crate) fn topic(params: &Params) -> Result<TopicName, Refusal> {
     let namespace = NamespaceName::new(params.get("tenant"), params.get("namespace"));
     let namespace = namespace.map_err(|error| Refusal::precondition(error.to_string()))?;
-    let domain = if params.get("domain") == Domain::Persistent.as_str() { Domain::Persistent } else { Domain::NonPersistent };
+    let domain = if params.get("domain") == Domain::NonPersistent.as_str() { Domain::NonPersistent } else { Domain::Persistent };
     TopicName::new(domain, &namespace, params.get("topic")).map_err(|error| Refusal::precondition(error.to_string()))
 }
 

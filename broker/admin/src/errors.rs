@@ -4,6 +4,7 @@
 use hyper::StatusCode;
 use metadata::clusters::ClusterError;
 use metadata::namespaces::{NamespaceError, PolicyError};
+use metadata::schemas::SchemaError;
 use metadata::tenants::TenantError;
 use metadata::{MetadataError, Rejected};
 use server::TopicError;
@@ -166,6 +167,17 @@ impl From<NamespaceError> for Refusal {
             NamespaceError::Policy(error) => Self::policy(error),
             NamespaceError::Malformed(_) => Self::internal(error.to_string()),
             NamespaceError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<SchemaError> for Refusal {
+    fn from(error: SchemaError) -> Self {
+        match error {
+            SchemaError::Invalid(reason) => Self::unprocessable(reason),
+            SchemaError::Incompatible(reason) => Self::conflict(reason),
+            SchemaError::Malformed(_) => Self::internal(error.to_string()),
+            SchemaError::Store(error) => error.into(),
         }
     }
 }

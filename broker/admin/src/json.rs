@@ -1,6 +1,7 @@
 //! Our JSON, spelt here and nowhere else: compact, absent values left out, counters as whole numbers, rates as doubles.
 
 mod internal_stats;
+mod schemas;
 mod topic_stats;
 
 use std::collections::BTreeMap;
@@ -8,6 +9,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use internal_stats::InternalStats;
+pub(crate) use schemas::{AllSchemas, Compatibility, PostedSchema, SchemaIndexJson, SchemaJson, SchemaPlace, SchemaVersion, StoredVersion};
 pub(crate) use topic_stats::{PartitionedStats, Shown, TopicStatsJson, backlog_bytes};
 
 /// The body of every error.

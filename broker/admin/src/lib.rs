@@ -11,7 +11,7 @@
 //! router.rs       method and path -> a row of routes.rs, parameters decoded
 //! routes.rs       the one table: method, path, handler, who may call it, how much it matters
 //! request.rs      query and body, read leniently                                      address.rs  names of topics and namespaces
-//! clusters.rs tenants.rs namespaces.rs permissions.rs topics.rs partitions.rs topic_stats.rs lookup.rs brokers.rs metrics.rs ui.rs
+//! clusters.rs tenants.rs namespaces.rs permissions.rs topics.rs partitions.rs schemas.rs topic_stats.rs lookup.rs brokers.rs metrics.rs ui.rs
 //! errors.rs       errors of the rooms below -> status and reason
 //! json.rs         the only place where our JSON is spelt                              reply.rs  status and body
 //! ```
@@ -47,6 +47,8 @@ mod request;
 mod rfc3339;
 mod router;
 mod routes;
+mod schema_policies;
+mod schemas;
 mod tenants;
 mod topic_stats;
 mod topics;

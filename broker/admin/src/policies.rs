@@ -20,7 +20,7 @@ pub(crate) async fn deduplication(call: Call) -> Result<Reply, Refusal> {
 /// POST: switches deduplication on or off, for loaded topics too.
 pub(crate) async fn set_deduplication(call: Call) -> Result<Reply, Refusal> {
     let enabled: bool = optional(&call.body)?.ok_or_else(|| Refusal::bad_request("The body is true or false"))?;
-    change(&call, move |policies| policies.set(DEDUPLICATION, Value::Bool(enabled)).map_err(Into::into)).await
+    set(&call, DEDUPLICATION, Value::Bool(enabled)).await
 }
 
 /// DELETE: leaves deduplication to the configuration.
@@ -66,6 +66,11 @@ async fn unset(call: &Call, field: &'static str) -> Result<Reply, Refusal> {
         Ok(())
     })
     .await
+}
+
+/// Sets a policy, by its name in the JSON.
+pub(crate) async fn set(call: &Call, field: &'static str, value: Value) -> Result<Reply, Refusal> {
+    change(call, move |policies| policies.set(field, &value).map_err(Into::into)).await
 }
 
 async fn change(call: &Call, change: impl Fn(&mut Policies) -> Result<(), NamespaceError> + Send + 'static) -> Result<Reply, Refusal> {

@@ -34,6 +34,11 @@ impl Reply {
         Ok(Self::new(StatusCode::OK, "application/json", body))
     }
 
+    /// 202 with compact JSON.
+    pub(crate) fn accepted(value: &impl Serialize) -> Result<Self, Refusal> {
+        Ok(Self { status: StatusCode::ACCEPTED, ..Self::json(value)? })
+    }
+
     pub(crate) fn text(text: impl Into<Bytes>) -> Self {
         Self::new(StatusCode::OK, "text/plain; charset=utf-8", text)
     }

@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn unknown_paths_say_that_they_may_come_later() {
-        for path in ["/admin/v2/nothing", "/admin/v3/functions/a/b", "/lookup/v2/x", "/admin/v2/schemas/t/n/x/schema", "/admin"] {
+        for path in ["/admin/v2/nothing", "/admin/v3/functions/a/b", "/lookup/v2/x", "/admin/v2/schemas/t/n/x/nothing", "/admin"] {
             let refusal = find(&Method::GET, path).unwrap_err();
             assert_eq!(refusal.status.as_u16(), 404, "{path}");
             assert!(refusal.reason.contains("does not serve it yet"), "{}", refusal.reason);

@@ -7,7 +7,10 @@ use hyper::Method;
 use crate::errors::Refusal;
 use crate::reply::Reply;
 use crate::request::Call;
-use crate::{brokers, clusters, lookup, metrics, namespaces, partitions, permissions, policies, tenants, topic_stats, topics, ui};
+use crate::{
+    brokers, clusters, lookup, metrics, namespaces, partitions, permissions, policies, schema_policies, schemas, tenants, topic_stats,
+    topics, ui,
+};
 
 /// Who may call a row, once callers are authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +108,14 @@ pub(crate) static ROUTES: &[Route] = rows![
     Core   TenantAdmin GET    "/admin/v2/namespaces/{tenant}/{namespace}/deduplication" => policies::deduplication, "Whether messages that are sent twice are stored once; null: as configured";
     Core   TenantAdmin POST   "/admin/v2/namespaces/{tenant}/{namespace}/deduplication" => policies::set_deduplication, "Switch deduplication on or off";
     Core   TenantAdmin DELETE "/admin/v2/namespaces/{tenant}/{namespace}/deduplication" => policies::unset_deduplication, "Leave deduplication to the configuration";
+    Core   TenantAdmin GET    "/admin/v2/namespaces/{tenant}/{namespace}/schemaCompatibilityStrategy" => schema_policies::strategy, "Which schemas may follow those of a topic";
+    Core   TenantAdmin PUT    "/admin/v2/namespaces/{tenant}/{namespace}/schemaCompatibilityStrategy" => schema_policies::set_strategy, "Set which schemas may follow those of a topic";
+    Common TenantAdmin GET    "/admin/v2/namespaces/{tenant}/{namespace}/schemaAutoUpdateCompatibilityStrategy" => schema_policies::auto_update_strategy, "The same, as an older policy says it";
+    Common TenantAdmin PUT    "/admin/v2/namespaces/{tenant}/{namespace}/schemaAutoUpdateCompatibilityStrategy" => schema_policies::set_auto_update_strategy, "Set the older policy";
+    Core   TenantAdmin GET    "/admin/v2/namespaces/{tenant}/{namespace}/schemaValidationEnforced" => schema_policies::validation, "Whether producers without a schema are kept from topics that have one; `applied`";
+    Core   TenantAdmin POST   "/admin/v2/namespaces/{tenant}/{namespace}/schemaValidationEnforced" => schema_policies::set_validation, "Set whether they are";
+    Common TenantAdmin GET    "/admin/v2/namespaces/{tenant}/{namespace}/isAllowAutoUpdateSchema" => schema_policies::auto_update, "Whether producers and consumers add schemas by bringing them along";
+    Common TenantAdmin POST   "/admin/v2/namespaces/{tenant}/{namespace}/isAllowAutoUpdateSchema" => schema_policies::set_auto_update, "Set whether they do";
     Core   TenantAdmin GET    "/admin/v2/namespaces/{tenant}/{namespace}/messageTTL" => policies::message_ttl, "After how many seconds messages expire that nobody acks, 0: never; null: as configured";
     Core   TenantAdmin POST   "/admin/v2/namespaces/{tenant}/{namespace}/messageTTL" => policies::set_message_ttl, "Have messages expire";
     Core   TenantAdmin DELETE "/admin/v2/namespaces/{tenant}/{namespace}/messageTTL" => policies::unset_message_ttl, "Leave expiry to the configuration";
@@ -136,6 +147,15 @@ pub(crate) static ROUTES: &[Route] = rows![
     Core   TopicUser   GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/internalStats" => topic_stats::internal, "Ledgers and cursors of a topic";
     Core   TopicUser   GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/lastMessageId" => topic_stats::last_message_id, "The place of the last message";
     Core   TopicUser   GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/subscriptions" => topics::subscriptions, "Names of the subscriptions";
+
+    Core   TopicUser   GET    "/admin/v2/schemas/{tenant}/{namespace}/{topic}/schema" => schemas::latest, "The latest version of a topic's schema";
+    Core   TopicUser   GET    "/admin/v2/schemas/{tenant}/{namespace}/{topic}/schema/{version}" => schemas::version, "A version of a topic's schema";
+    Common TopicUser   GET    "/admin/v2/schemas/{tenant}/{namespace}/{topic}/schemas" => schemas::all, "All versions since the latest deletion";
+    Common TopicUser   GET    "/admin/v2/schemas/{tenant}/{namespace}/{topic}/metadata" => schemas::index, "Numbers and hashes of all versions";
+    Core   TenantAdmin POST   "/admin/v2/schemas/{tenant}/{namespace}/{topic}/schema" => schemas::post, "Add a version, unless it is there";
+    Common TenantAdmin DELETE "/admin/v2/schemas/{tenant}/{namespace}/{topic}/schema" => schemas::delete, "Hide all versions; `force` removes them";
+    Common TenantAdmin POST   "/admin/v2/schemas/{tenant}/{namespace}/{topic}/compatibility" => schemas::compatibility, "Whether a schema might be added";
+    Common TenantAdmin POST   "/admin/v2/schemas/{tenant}/{namespace}/{topic}/version" => schemas::find, "The version of a schema, -1 if the topic does not have it";
 
     Core   TopicUser   GET    "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}" => lookup::topic, "Where a topic is served";
     Common TopicUser   GET    "/lookup/v2/topic/{domain}/{tenant}/{namespace}/{topic}/bundle" => lookup::bundle, "The bundle a topic is in";

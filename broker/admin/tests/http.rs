@@ -15,6 +15,9 @@ use serde_json::{Value, json};
 use server::{Endpoints, Listen, ServerSettings};
 use topic::TopicSettings;
 
+#[path = "http/schemas.rs"]
+mod schemas;
+
 fn settings() -> ServerSettings {
     let any = Listen { address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), optional: false };
     ServerSettings {
@@ -24,6 +27,7 @@ fn settings() -> ServerSettings {
         https: Vec::new(),
         tls: None,
         auth: None,
+        turn_interval: Duration::ZERO,
         pulsar: vec![any],
         http: vec![any],
         max_message_bytes: 1 << 20,
@@ -52,6 +56,7 @@ fn settings() -> ServerSettings {
         pattern_evaluation: true,
         pattern_max_length: 50,
         default_bundles: 4,
+        schemas: metadata::schemas::Defaults::default(),
         shutdown_timeout: Duration::from_secs(5),
         unacked: None,
         topic: TopicSettings {

@@ -509,6 +509,7 @@ impl Core {
             redelivery_count: message.redelivery_count.unwrap_or(0),
             payload: opened.body,
             entry: opened.metadata,
+            key: opened.key,
             single: None,
             compression: opened.compression,
             batch: None,

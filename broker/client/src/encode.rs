@@ -58,7 +58,7 @@ pub(crate) fn publish(out: &mut BytesMut, producer_id: u64, name: &str, sequence
             head(out, name, sequence, publish_time);
             let key = messages.first().and_then(|first| first.key.as_ref());
             if let Some(key) = key {
-                text(out, 6, &key.text);
+                bytes(out, 6, &key.text);
             }
             number(out, 11, messages.len() as u64);
             flag(out, 17, key.is_some_and(|key| key.is_base64));
@@ -100,7 +100,7 @@ fn single(out: &mut BytesMut, message: &Message, fields: &Fields) {
         text(out, 2, value);
     }
     if let Some(key) = &message.key {
-        text(out, fields.key, &key.text);
+        bytes(out, fields.key, &key.text);
     }
     if let Some(time) = message.event_time {
         number(out, fields.event_time, time);

@@ -6,7 +6,7 @@ use std::{
 };
 
 use base64::prelude::*;
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use wire::{CompressionType, proto};
 
 use crate::{Error, consumer, metadata::Metadata};
@@ -117,7 +117,7 @@ impl Message {
 
     /// With a key in text.
     #[must_use]
-    pub fn key(mut self, key: impl Into<Arc<str>>) -> Self {
+    pub fn key(mut self, key: impl Into<String>) -> Self {
         self.key = Some(Key::text(key));
         self
     }
@@ -137,23 +137,35 @@ impl Message {
     }
 }
 
-/// A message's key, as the wire has it. Cheap to clone; make one per device and keep it.
+/// A message's key, as the wire has it. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
-    pub(crate) text: Arc<str>,
+    /// UTF-8, always.
+    pub(crate) text: Bytes,
     pub(crate) is_base64: bool,
 }
 
 impl Key {
     /// A key in text.
-    pub fn text(key: impl Into<Arc<str>>) -> Self {
-        Self { text: key.into(), is_base64: false }
+    pub fn text(key: impl Into<String>) -> Self {
+        Self { text: key.into().into(), is_base64: false }
     }
 
     /// A key of any bytes; the wire carries it in base 64 and says so.
     #[must_use]
     pub fn binary(key: &[u8]) -> Self {
         Self { text: BASE64_STANDARD.encode(key).into(), is_base64: true }
+    }
+
+    /// The same in memory that many keys and payloads share: it is written behind what the arena holds and taken out of it
+    /// together with that, so the arena should be empty. Allocates only when the arena has no room.
+    #[must_use]
+    pub fn binary_in(arena: &mut BytesMut, key: &[u8]) -> Self {
+        let begin = arena.len();
+        arena.resize(begin + key.len().div_ceil(3) * 4, 0);
+        let length = BASE64_STANDARD.encode_slice(key, &mut arena[begin..]).expect("there is room for it");
+        arena.truncate(begin + length);
+        Self { text: arena.split().freeze().split_off(begin), is_base64: true }
     }
 }
 
@@ -167,6 +179,8 @@ pub struct Received {
     /// What it says.
     pub payload: Bytes,
     pub(crate) entry: Bytes,
+    /// Where in the entry's metadata its key stands.
+    pub(crate) key: Option<(u32, u32)>,
     pub(crate) single: Option<Arc<proto::SingleMessageMetadata>>,
     pub(crate) compression: CompressionType,
     pub(crate) batch: Option<Arc<Batch>>,
@@ -190,6 +204,18 @@ impl Received {
     #[must_use]
     pub fn metadata(&self) -> Metadata {
         Metadata::read(&self.entry, self.single.as_deref())
+    }
+
+    /// The key as the wire has it, base 64 of a binary one; read without an allocation.
+    #[must_use]
+    pub fn wire_key(&self) -> Option<&[u8]> {
+        match &self.single {
+            Some(single) => single.partition_key.as_deref().map(str::as_bytes),
+            None => {
+                let (begin, end) = self.key?;
+                self.entry.get(begin as usize..end as usize)
+            }
+        }
     }
 
     /// How the payload is compressed. This client hands compressed payloads on as they are.

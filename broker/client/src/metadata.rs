@@ -66,6 +66,8 @@ fn pairs(properties: Vec<proto::KeyValue>) -> Vec<(String, String)> {
 pub(crate) struct Opened {
     /// The encoded message metadata.
     pub(crate) metadata: Bytes,
+    /// Where in the metadata the key stands.
+    pub(crate) key: Option<(u32, u32)>,
     pub(crate) body: Bytes,
     pub(crate) compression: CompressionType,
     /// How many messages it counts for.
@@ -79,12 +81,21 @@ impl Opened {
         verify(payload)?;
         let metadata = payload.slice_ref(parts(payload)?.metadata);
         let peek = peek(payload)?;
+        let key = peek.partition_key.and_then(|key| place(&metadata, key));
         Ok(Self {
             metadata,
+            key,
             body: payload.slice_ref(peek.message),
             compression: peek.compression.try_into().unwrap_or(CompressionType::None),
             messages: peek.messages,
             is_plain_batch: peek.is_plain_batch(),
         })
     }
+}
+
+/// Where a part of the bytes begins and ends.
+fn place(all: &[u8], part: &[u8]) -> Option<(u32, u32)> {
+    let begin = part.as_ptr().addr().checked_sub(all.as_ptr().addr())?;
+    let end = begin.checked_add(part.len()).filter(|end| *end <= all.len())?;
+    Some((u32::try_from(begin).ok()?, u32::try_from(end).ok()?))
 }

@@ -402,8 +402,10 @@ impl Core {
         if receipt.sequence_id > oldest.sequence {
             return Err("a receipt names a sequence id whose turn has not come");
         }
-        if let Some(highest) = receipt.highest_sequence_id.filter(|highest| *highest > 0)
-            && highest != oldest.highest
+        // Only one above the sequence id says anything: of a single message, brokers tell none, 0 or -1.
+        if let Some(highest) = receipt.highest_sequence_id.map(u64::cast_signed)
+            && highest > receipt.sequence_id.cast_signed()
+            && highest != oldest.highest.cast_signed()
         {
             return Err("a receipt names another highest sequence id than was sent");
         }

@@ -17,8 +17,8 @@ pub struct Banner<'a> {
     pub took: Duration,
     /// What is advertised, when nobody said what to advertise.
     pub advertises: Option<&'a str>,
-    /// What should not stay as it is.
-    pub warning: Option<&'a str>,
+    /// What should not stay as it is: each is told in a line of its own.
+    pub warnings: &'a [&'a str],
     /// Where the broker can be reached.
     pub endpoints: &'a Endpoints,
 }
@@ -39,7 +39,7 @@ impl Banner<'_> {
             "Try:  echo hello | geminga produce my-topic    and    geminga consume my-topic".to_owned(),
         ];
         lines.extend(self.advertises.map(str::to_owned));
-        lines.extend(self.warning.map(|warning| format!("WARNING: {warning}")));
+        lines.extend(self.warnings.iter().map(|warning| format!("WARNING: {warning}")));
         lines.push(String::new());
         let urls = self.urls();
         let room = MOST_LINES - lines.len();
@@ -90,7 +90,15 @@ mod tests {
             listeners: (0..listeners).map(|n| Listener { name: format!("l{n}"), url: format!("pulsar://h{n}:6650") }).collect(),
         };
         let took = Duration::from_millis(25);
-        Banner { data_directory: Path::new("./data"), io_threads: 8, took, advertises: note, warning: note, endpoints: &endpoints }.lines()
+        Banner {
+            data_directory: Path::new("./data"),
+            io_threads: 8,
+            took,
+            advertises: note,
+            warnings: note.as_slice(),
+            endpoints: &endpoints,
+        }
+        .lines()
     }
 
     #[test]

@@ -33,6 +33,7 @@ Examples:
   geminga config numIOThreads              what is in effect, and where it comes from
   echo hello | geminga produce my-topic    and: geminga consume my-topic -n 1
   geminga tls init                         certificates for pulsar+ssl:// and https://
+  geminga perf run tiny                    what a broker does under load; geminga perf --help tells more
 
 Every setting may also be a variable, GEMINGA_<key>; all keys are in conf/REFERENCE.md.
 
@@ -73,6 +74,8 @@ pub enum Command {
     Produce(Box<Produce>),
     /// Receive messages: one line each on the standard output, or files
     Consume(Box<Consume>),
+    /// Measure a broker of this protocol, and check that it loses and reorders nothing
+    Perf(Box<perf::cli::Perf>),
     /// Certificates
     #[command(subcommand)]
     Tls(Tls),

@@ -36,6 +36,7 @@ pub fn server_settings(config: &Config, data: &DataDir) -> io::Result<ServerSett
     Ok(ServerSettings {
         cluster: config.network.cluster_name.clone(),
         io_threads: connections.io_threads,
+        turn_interval: connections.turn_interval,
         pulsar: sockets(&endpoints, Scheme::Pulsar)?,
         pulsar_tls: sockets(&endpoints, Scheme::PulsarTls)?,
         http: sockets(&endpoints, Scheme::Http)?,
@@ -68,6 +69,12 @@ pub fn server_settings(config: &Config, data: &DataDir) -> io::Result<ServerSett
         pattern_evaluation: config.patterns.evaluation,
         pattern_max_length: config.patterns.max_length.get() as usize,
         default_bundles: config.topics.default_bundles.get(),
+        schemas: metadata::schemas::Defaults {
+            strategy: config.schemas.strategy,
+            system_strategy: config.schemas.system_strategy,
+            auto_update: config.schemas.auto_update,
+            enforced: config.schemas.enforced,
+        },
         shutdown_timeout: config.upkeep.shutdown_timeout,
         unacked: crowd_limit(config),
         topic: topic_settings(config, data),
@@ -227,11 +234,14 @@ pub fn log_options(config: &Config) -> LogOptions {
         compact_below_percent: percent(storage.compact_below),
         reserve_bytes: storage.reserve.get(),
         read_threads: storage.read_threads.get() as usize,
+        group_interval: config.connections.turn_interval,
         group_bytes: storage.max_block.as_usize(),
         direct_io: storage.direct_io,
         max_entry_bytes,
         max_block_bytes: LogOptions::default().max_block_bytes.max(2 * max_entry_bytes),
         index_cache_bytes: config.memory.index_cache.as_usize(),
+        sync: !config.trial.no_sync,
+        slowness: config.trial.slowness(),
         ..LogOptions::default()
     }
 }

@@ -25,6 +25,7 @@ fn main() -> ExitCode {
         Command::Token(what) => told(token::run(&what)),
         Command::Produce(args) => produce::run(&args),
         Command::Consume(args) => consume::run(&args),
+        Command::Perf(args) => perf::cli::main(&args),
     }
 }
 

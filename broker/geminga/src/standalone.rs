@@ -132,12 +132,13 @@ fn announce(prepared: &Prepared, endpoints: &Endpoints) -> Result<Published, Tro
     if let Some(warning) = warning {
         tracing::warn!("{warning}");
     }
+    let warnings: Vec<&str> = config.trial.warning().into_iter().chain(warning).collect();
     let banner = Banner {
         data_directory: &config.storage.data_directory,
         io_threads: config.connections.io_threads.get(),
         took: prepared.began.elapsed(),
         advertises: prepared.loaded.advertises.as_deref(),
-        warning,
+        warnings: &warnings,
         endpoints,
     };
     banner.show()?;

@@ -3,7 +3,7 @@
 //! [`MetadataStore`] is the one door: a tree of nodes, each with a value and a version, as ZooKeeper has it. [`EmbeddedStore`]
 //! keeps it in one file, [`MemoryStore`] in memory with faults on demand; a store of ZooKeeper's or etcd's can stand in
 //! without a change above. The other modules say what is in the tree: [`paths`] where, [`clusters`], [`tenants`],
-//! [`namespaces`], [`topics`], [`partitioned`] and [`ownership`] what, in Pulsar's own JSON.
+//! [`namespaces`], [`topics`], [`partitioned`], [`schemas`] and [`ownership`] what, in Pulsar's own bytes.
 //!
 //! ```text
 //! /admin/clusters/standalone                              {"serviceUrl":"http://…","brokerServiceUrl":"pulsar://…"}
@@ -11,6 +11,7 @@
 //! /admin/policies/public/default                          {"replication_clusters":["standalone"],"bundles":{…},…}
 //! /admin/partitioned-topics/public/default/persistent/t   {"partitions":3,"properties":{}}
 //! /managed-ledgers/public/default/persistent/t            ledgers of the topic, and below it its cursors
+//! /schemas/public/default/t                               versions of the topic's schema, and below it each of them
 //! /namespace/public/default/0x00000000_0x40000000         {"nativeUrl":"pulsar://…",…}, for as long as the owner lives
 //! ```
 //!
@@ -38,6 +39,7 @@ pub mod ownership;
 pub mod partitioned;
 pub mod paths;
 mod plan;
+pub mod schemas;
 mod session;
 mod sessions;
 mod store;

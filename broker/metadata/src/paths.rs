@@ -11,7 +11,8 @@
 //! /namespace/{tenant}/{namespace}/{0xfirst_0xlast}                 owner of a bundle, JSON, ephemeral
 //! /loadbalance/brokers/{host:port}                                 a broker that is up, JSON, ephemeral
 //! /loadbalance/leader                                              the broker that leads, JSON, ephemeral
-//! /schemas/{tenant}/{namespace}/{topic}                            schemas of a topic
+//! /schemas/{tenant}/{namespace}/{topic}                            versions of a topic's schema, protobuf
+//! /schemas/{tenant}/{namespace}/{topic}/{version}                  a schema, protobuf
 //! /counters/bundle-owners/{tenant}/{namespace}/{0xfirst_0xlast}    its version is the epoch of the owner
 //! /counters/{name}                                                 the name of a sequence
 //! ```

@@ -5,6 +5,7 @@ use wire::{Command, Delivery, NO_REQUEST, Receipt, ServerError, proto};
 
 use crate::connection::Connection;
 use crate::letter::{Letter, TopicEvent, TopicRef};
+use crate::lull;
 use crate::route::{self, Welcome};
 use crate::worker::Worker;
 
@@ -58,11 +59,17 @@ impl Worker {
     }
 
     fn deliver(&mut self, effect: Effect) {
-        let Effect::Deliver { to, at, redeliveries, ack_set, epoch, bytes } = effect else { return };
+        let Effect::Deliver { to, at, messages, redeliveries, ack_set, epoch, bytes } = effect else { return };
         let limit = self.shared.settings.out_limit(self.out_held);
         let key = to.connection;
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
-        let Some(partition) = connection.consumers.get(&to.id).map(|route| route.partition) else { return };
+        let Some(route) = connection.consumers.get_mut(&to.id) else { return };
+        route.permits -= i64::from(messages);
+        if lull::are_few(route.permits) {
+            connection.needs_permits = true;
+            connection.link.end_lull();
+        }
+        let partition = route.partition;
         let delivery = Delivery {
             consumer_id: to.id,
             ledger: at.ledger.0.cast_unsigned(),
@@ -97,7 +104,7 @@ impl Worker {
                     request_id: request,
                     producer_name: name,
                     last_sequence_id: Some(last_sequence),
-                    schema_version: Some(Default::default()),
+                    schema_version: None,
                     topic_epoch,
                     producer_ready: Some(true),
                 };
@@ -158,7 +165,7 @@ impl Worker {
         from: TopicRef,
         producer: topic::ProducerKey,
         slot: topic::ProducerSlot,
-        success: proto::CommandProducerSuccess,
+        mut success: proto::CommandProducerSuccess,
     ) {
         let (key, request) = (producer.connection, success.request_id);
         let detach = |request| Letter::ToTopic { topic: from, event: TopicEvent::DetachProducer { key: producer, request } };
@@ -166,6 +173,7 @@ impl Worker {
             // The connection went away while its producer was being attached.
             return self.send(from.worker, detach(None));
         };
+        success.schema_version = Some(version_of_schema(connection, producer.id));
         let welcome = connection.producers.get_mut(&producer.id).map_or(Welcome::Stranger, |route| route.attach(from, slot));
         if matches!(welcome, Welcome::Closed { .. }) {
             connection.forget_producer(producer.id);
@@ -207,6 +215,7 @@ impl Worker {
         let key = producer.connection;
         let detach = |request| Letter::ToTopic { topic: from, event: TopicEvent::DetachProducer { key: producer, request } };
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return self.send(from.worker, detach(None)) };
+        let schema_version = Some(version_of_schema(connection, producer.id));
         let welcome = connection.producers.get_mut(&producer.id).map_or(Welcome::Stranger, |route| route.wait(from));
         if matches!(welcome, Welcome::Closed { .. }) {
             connection.forget_producer(producer.id);
@@ -218,7 +227,7 @@ impl Worker {
             request_id: request,
             producer_name: name,
             last_sequence_id: Some(-1),
-            schema_version: Some(Default::default()),
+            schema_version,
             topic_epoch: None,
             producer_ready: Some(false),
         };
@@ -319,6 +328,11 @@ impl Worker {
         let response = proto::CommandAckResponse { consumer_id: consumer, request_id: Some(request), error, message, ..Default::default() };
         self.tell(to, &response.into());
     }
+}
+
+/// Of what a producer brought along; empty if it brought none.
+fn version_of_schema(connection: &Connection, producer: u64) -> bytes::Bytes {
+    crate::schemas::version_bytes(connection.producers.get(&producer).and_then(|route| route.schema_version))
 }
 
 fn message_id(at: ledger::Position) -> proto::MessageIdData {

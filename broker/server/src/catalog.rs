@@ -3,7 +3,7 @@
 use ledger::{Cursor, LedgerId, LedgerList, ManagedLedger};
 use metadata::partitioned::{self, PartitionedError, PartitionedTopic};
 use metadata::paths::{Domain, NamespacePath, TopicPath};
-use metadata::{Expected, MetadataError, MetadataStore, Rejected, Transaction, topics};
+use metadata::{Expected, MetadataError, MetadataStore, Rejected, Transaction, schemas, topics};
 use topic::Change;
 use wire::{NamespaceName, TopicName};
 
@@ -54,6 +54,17 @@ pub(crate) fn check_subscription(name: &TopicName, subscription: &str) -> Result
 fn path<'a>(namespace: &'a NamespaceName, name: &'a TopicName) -> TopicPath<'a> {
     let domain = if name.is_persistent() { Domain::Persistent } else { Domain::NonPersistent };
     namespace_path(namespace).topic(domain, name.local())
+}
+
+/// Calls with the place of a topic, or of the one that a partition is a part of: partitions share its schemas.
+pub(crate) fn with_whole<T>(name: &TopicName, call: impl FnOnce(TopicPath<'_>) -> T) -> T {
+    let whole = name.partitioned();
+    call(path(&whole.namespace(), &whole))
+}
+
+/// Whether there is such a topic, with or without partitions; only for topics that are kept.
+pub(crate) fn exists(metadata: &dyn MetadataStore, name: &TopicName) -> Result<bool, MetadataError> {
+    Ok(metadata.exists(&managed_ledger(name))? || partition_count(metadata, &name.partitioned())?.is_some())
 }
 
 pub(crate) fn namespace_exists(metadata: &dyn MetadataStore, namespace: &NamespaceName) -> Result<bool, MetadataError> {
@@ -219,8 +230,9 @@ fn translate(name: &TopicName, error: PartitionedError) -> TopicError {
     }
 }
 
-/// Removes the record of a partitioned topic; its partitions are removed one by one.
+/// Removes the record of a partitioned topic and its schemas; its partitions are removed one by one.
 pub(crate) fn forget_partitioned(metadata: &dyn MetadataStore, name: &TopicName) -> Result<(), TopicError> {
+    with_whole(name, |whole| schemas::forget(metadata, whole)).map_err(|e| TopicError::Storage(e.to_string()))?;
     match partitioned::delete(metadata, path(&name.namespace(), name)) {
         Ok(()) | Err(PartitionedError::NotFound(_)) => Ok(()),
         Err(error) => Err(translate(name, error)),
@@ -253,6 +265,10 @@ pub(crate) fn forget_topic(metadata: &dyn MetadataStore, name: &TopicName) -> Re
             ledgers.extend(cursor_ledger);
             transaction = transaction.delete(path, Expected::Any);
         }
+    }
+    // A partition leaves the schemas to the topic it is a part of.
+    if !name.is_partition() {
+        transaction = with_whole(name, |whole| schemas::forgetting(metadata, whole))?.into_iter().fold(transaction, Transaction::and);
     }
     metadata.commit(transaction.delete(path, Expected::Version(stored.version)))?;
     Ok(ledgers)

@@ -58,6 +58,8 @@ pub(crate) struct Connection {
     pub(crate) watchers: Vec<u64>,
     recently_closed: RecentlyClosed,
     pub(crate) pending_publishes: usize,
+    /// Whether one of its consumers may soon be out of permits.
+    pub(crate) needs_permits: bool,
     pub(crate) opened_ms: u64,
     pub(crate) heard_ms: u64,
     pub(crate) pinged: bool,
@@ -100,6 +102,8 @@ impl RecentlyClosed {
 pub(crate) struct Link {
     waker: RefCell<Option<Waker>>,
     paused: Cell<bool>,
+    /// Nobody reads for a moment.
+    lull: Cell<bool>,
     resumed: Cell<bool>,
     blocked: Cell<bool>,
     closed: Cell<bool>,
@@ -124,6 +128,16 @@ impl Link {
     pub(crate) fn resume(&self) {
         if self.paused.replace(false) {
             self.resumed.set(true);
+            self.wake();
+        }
+    }
+
+    pub(crate) fn begin_lull(&self) {
+        self.lull.set(true);
+    }
+
+    pub(crate) fn end_lull(&self) {
+        if self.lull.replace(false) {
             self.wake();
         }
     }
@@ -165,7 +179,7 @@ impl Link {
             self.blocked.set(false);
             return Poll::Ready(ready.map(|()| Woken::Writable));
         }
-        if self.paused.get() {
+        if self.paused.get() || self.lull.get() {
             return Poll::Pending;
         }
         reader.poll_read(cx, buffer).map_ok(Woken::Read)
@@ -273,6 +287,7 @@ fn admit(worker: &mut Worker, socket: Outlet, peer: Caller) -> (ConnectionKey, R
         watchers: Vec::new(),
         recently_closed: RecentlyClosed::default(),
         pending_publishes: 0,
+        needs_permits: true,
         opened_ms: now,
         heard_ms: now,
         pinged: false,
@@ -299,7 +314,9 @@ async fn serve(me: Rc<RefCell<Worker>>, mut reader: Inlet, link: Rc<Link>, key: 
             Ok(Woken::Read(0)) | Ok(Woken::Closed) => break,
             Ok(Woken::Read(read)) => {
                 ask = next_ask(ask, read, room);
-                worker.received(key, &mut buffer)
+                let missing = worker.received(key, &mut buffer);
+                worker.consider_lull(key, read);
+                missing
             }
             Ok(Woken::Resumed) => worker.received(key, &mut buffer),
             Ok(Woken::Writable) => {

@@ -1,9 +1,10 @@
 //! The topics of a worker: loading them, telling them what happened, and doing what they ask.
 
+use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use ledger::{CacheKey, ReadRange, StoreError};
-use topic::{Change, ConnectionKey, Effect, NonPersistentTopic, ReadOutcome, Reply, Topic, Turn};
+use topic::{Change, ConnectionKey, ConsumerKey, Effect, NonPersistentTopic, ReadOutcome, Reply, Topic, Turn};
 use wire::{ServerError, TopicName};
 
 use crate::auth::{Identity, Wanted};
@@ -26,7 +27,13 @@ pub(crate) struct Hosted {
     touched: bool,
     /// Told when the topic has let go of everything.
     pub(crate) leaving: Vec<Box<dyn FnOnce() + Send>>,
+    /// Consumers that take the topic's schema for theirs.
+    pub(crate) automatic_consumers: Vec<ConsumerKey>,
     unloading: bool,
+    /// Whether it keeps publishes back so that its consumers keep up.
+    pub(crate) gives_way: bool,
+    /// What it kept back.
+    pub(crate) kept_back: VecDeque<TopicEvent>,
     /// Its name stays taken when it has let go, until it is deleted.
     pub(crate) deleting: bool,
 }
@@ -179,7 +186,10 @@ impl Worker {
             armed: None,
             touched: false,
             leaving: Vec::new(),
+            automatic_consumers: Vec::new(),
             unloading: false,
+            gives_way: false,
+            kept_back: VecDeque::new(),
             deleting: false,
         });
         let key = TopicRef { worker, slot, generation };
@@ -191,10 +201,14 @@ impl Worker {
 
     /// `name` in case the topic was let go of while others before this one attached: then it is opened again.
     fn attach(&mut self, name: &TopicName, key: TopicRef, opener: Opener) {
-        let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { return self.open(name.clone(), opener) };
+        if self.topics.get_mut(key.slot, key.generation).is_none() {
+            return self.open(name.clone(), opener);
+        }
+        let Some(opener) = self.with_schema_settled(name, key, opener) else { return };
+        let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { return };
         let mut turn = Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects };
         match opener {
-            Opener::Producer(attach) => hosted.topic.attach_producer(&mut turn, *attach),
+            Opener::Producer { attach, .. } => hosted.topic.attach_producer(&mut turn, *attach),
             Opener::Consumer { attach, .. } => hosted.topic.attach_consumer(&mut turn, *attach),
             Opener::Caller(call) => call(Ok((self, key))),
         }
@@ -202,17 +216,14 @@ impl Worker {
     }
 
     pub(crate) fn refuse(&mut self, opener: Opener, error: &LoadError) {
-        let (to, request) = match opener {
-            Opener::Producer(attach) => {
-                (attach.key.connection, Reply::Error { request: attach.request, error: error.code(), message: error.to_string() })
+        match opener {
+            Opener::Caller(call) => call(Err(error.clone())),
+            client => {
+                if let Some((worker, letter)) = client.refusal(error.code(), error.to_string()) {
+                    self.send(worker, letter);
+                }
             }
-            Opener::Consumer { attach, .. } => {
-                (attach.key.connection, Reply::Error { request: attach.request, error: error.code(), message: error.to_string() })
-            }
-            Opener::Caller(call) => return call(Err(error.clone())),
-        };
-        let nobody = TopicRef { worker: self.index, slot: u32::MAX, generation: u32::MAX };
-        self.send(to.worker, Letter::ToConnection { from: nobody, effect: Effect::Reply { to, reply: request } });
+        }
     }
 
     /// Something happened to a topic.
@@ -222,6 +233,9 @@ impl Worker {
         let topic = match &mut hosted.topic {
             Room::Persistent(topic) => topic,
             Room::NonPersistent(topic) => {
+                if let TopicEvent::DetachConsumer { key: consumer, .. } = event {
+                    hosted.automatic_consumers.retain(|key| *key != consumer);
+                }
                 crate::room::tell(topic, turn, event);
                 self.after_event(key);
                 return self.leave_if_deserted(key);
@@ -234,7 +248,10 @@ impl Worker {
             TopicEvent::Redeliver { key, slot, ids, epoch } => topic.redeliver(turn, key, slot, ids, epoch),
             TopicEvent::SetWritable { key, slot, writable } => topic.set_writable(turn, key, slot, writable),
             TopicEvent::DetachProducer { key, request } => topic.detach_producer(turn, key, request),
-            TopicEvent::DetachConsumer { key, request } => topic.detach_consumer(turn, key, request),
+            TopicEvent::DetachConsumer { key, request } => {
+                hosted.automatic_consumers.retain(|automatic| *automatic != key);
+                topic.detach_consumer(turn, key, request);
+            }
             TopicEvent::Unsubscribe { key, request, force } => topic.unsubscribe(turn, key, request, force),
             TopicEvent::Seek { key, request, to } => topic.seek(turn, key, request, to),
             TopicEvent::LastMessageId { key, request } => topic.last_message_id(turn, key, request),
@@ -305,6 +322,8 @@ impl Worker {
             if limited {
                 hosted.recount(&mut self.held);
             }
+            self.consider_giving_way(key);
+            let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { continue };
             if let Some(at) = hosted.topic.next_deadline()
                 && hosted.armed.is_none_or(|armed| at < armed)
             {
@@ -456,6 +475,9 @@ impl Worker {
             self.names.insert(name.clone(), Named::Deleting(std::mem::take(&mut waiting)));
         }
         tracing::debug!(topic = %name, "topic unloaded");
+        for event in hosted.kept_back {
+            self.undeliverable(key, event);
+        }
         for told in hosted.leaving {
             told();
         }
@@ -476,7 +498,7 @@ impl Opener {
 
     fn may_create(&self) -> bool {
         match self {
-            Opener::Producer(_) => true,
+            Opener::Producer { .. } => true,
             Opener::Consumer { create_topic, .. } => *create_topic,
             Opener::Caller(_) => false,
         }

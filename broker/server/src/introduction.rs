@@ -62,7 +62,7 @@ impl Worker {
         self.shared.control.run(move || {
             let Some(auth) = &shared.auth else { return };
             let outcome = auth.identify(&shown).and_then(|who| auth.speak_for(who, original.as_deref(), shown_to_proxy.as_ref()));
-            shared.post(key.worker, Letter::Call(Box::new(move |worker| worker.judged(key, peer, version, outcome))));
+            shared.post(key.worker, Letter::Judgement(Box::new(move |worker| worker.judged(key, peer, version, outcome))));
         });
         Ok(())
     }
@@ -115,7 +115,7 @@ impl Worker {
         self.shared.control.run(move || {
             let Some(auth) = &shared.auth else { return };
             let outcome = auth.identify(&shown);
-            shared.post(key.worker, Letter::Call(Box::new(move |worker| worker.refreshed(key, &before, outcome))));
+            shared.post(key.worker, Letter::Judgement(Box::new(move |worker| worker.refreshed(key, &before, outcome))));
         });
     }
 

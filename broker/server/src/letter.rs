@@ -9,6 +9,7 @@ use wire::{Command, TopicName};
 use crate::listener::Accepted;
 use crate::loader::LoadError;
 use crate::room::Loaded;
+use crate::schemas::Brought;
 use crate::worker::Worker;
 
 /// A loaded topic: its worker, its slot there, and a generation that tells successive topics in one slot apart.
@@ -31,6 +32,10 @@ pub(crate) enum Letter {
     ToTopic { topic: TopicRef, event: TopicEvent },
     /// Something for a connection, by the topic that wants it.
     ToConnection { from: TopicRef, effect: Effect },
+    /// The version of the schema that a producer brought along; it is about to be attached.
+    SchemaSettled { producer: ProducerKey, version: i64 },
+    /// What came of looking at a client's proof of who it is, run on its worker.
+    Judgement(Box<dyn FnOnce(&mut Worker) + Send>),
     /// A finished frame for a connection: the answer of a control job.
     Answer { to: ConnectionKey, command: Command },
     /// The oldest block handed to the log was dealt with.
@@ -41,15 +46,48 @@ pub(crate) enum Letter {
     Call(Box<dyn FnOnce(&mut Worker) + Send>),
 }
 
+impl Letter {
+    /// Whether it goes before what may wait: everything that delivery lives on (acks, permits, what storage and other workers
+    /// answer). Publishes wait, so that they never keep messages from consumers, and with them whatever a client may say
+    /// behind a publish or behind another letter that waits.
+    pub(crate) fn is_urgent(&self) -> bool {
+        match self {
+            Letter::ToConnection { .. }
+            | Letter::BlockDone(_)
+            | Letter::Answer { .. }
+            | Letter::Accepted(_)
+            | Letter::Loaded { .. }
+            | Letter::SchemaSettled { .. }
+            | Letter::Judgement(_)
+            | Letter::LogHasRoom => true,
+            Letter::ToTopic { event, .. } => matches!(
+                event,
+                TopicEvent::Ack(_)
+                    | TopicEvent::Flow { .. }
+                    | TopicEvent::SetWritable { .. }
+                    | TopicEvent::Redeliver { .. }
+                    | TopicEvent::ReadDone(_)
+                    | TopicEvent::LedgerCreated { .. }
+                    | TopicEvent::Changed { .. }
+            ),
+            Letter::Open { .. } | Letter::Call(_) => false,
+        }
+    }
+}
+
 /// Told that a topic is loaded here, or why it is not.
 pub(crate) type WhenOpen = Box<dyn FnOnce(Result<(&mut Worker, TopicRef), LoadError>) + Send>;
 
 /// Who wants to attach.
 pub(crate) enum Opener {
-    Producer(Box<AttachProducer>),
+    Producer {
+        attach: Box<AttachProducer>,
+        schema: Brought,
+    },
     Consumer {
         attach: Box<AttachConsumer>,
         create_topic: bool,
+        schema: Brought,
     },
     /// The admin API, which wants the topic loaded and is told of the outcome.
     Caller(WhenOpen),

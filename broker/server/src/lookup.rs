@@ -23,6 +23,8 @@ impl Worker {
             Command::PartitionedTopicMetadata(get) => self.partitioned_metadata(key, *get),
             Command::WatchTopicList(watch) => self.watch_topics(key, *watch),
             Command::WatchTopicListClose(close) => self.close_watch(key, *close),
+            Command::GetSchema(get) => self.get_schema(key, *get),
+            Command::GetOrCreateSchema(get) => self.get_or_create_schema(key, *get),
             Command::GetTopicsOfNamespace(get) => self.topics_of_namespace(key, *get),
             // Of a newer protocol: clients use what the handshake offered, and an answer to this could not be spelt.
             Command::Unknown(number) => tracing::debug!(connection = key.slot, number, "a command of an unknown type is ignored"),
@@ -35,7 +37,7 @@ impl Worker {
     }
 
     /// Has a control job make the answer to a request, unless too many are being answered: then `fail` words the refusal.
-    fn answer_from_metadata(
+    pub(crate) fn answer_from_metadata(
         &mut self,
         to: ConnectionKey,
         fail: impl FnOnce(ServerError, String) -> Command + Send + 'static,
@@ -180,22 +182,7 @@ fn absent(command: &Command) -> Option<Command> {
     let no = ServerError::NotAllowedError;
     let code = Some(no.into());
     let transactions = Some(crate::session::NO_TRANSACTIONS.to_owned());
-    let schemas = Some("this broker keeps no schemas yet".to_owned());
     Some(match command {
-        Command::GetSchema(c) => proto::CommandGetSchemaResponse {
-            request_id: c.request_id,
-            error_code: Some(ServerError::TopicNotFound.into()),
-            error_message: schemas,
-            ..Default::default()
-        }
-        .into(),
-        Command::GetOrCreateSchema(c) => proto::CommandGetOrCreateSchemaResponse {
-            request_id: c.request_id,
-            error_code: code,
-            error_message: schemas,
-            ..Default::default()
-        }
-        .into(),
         Command::TcClientConnectRequest(c) => {
             proto::CommandTcClientConnectResponse { request_id: c.request_id, error: code, message: transactions }.into()
         }

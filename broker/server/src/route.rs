@@ -8,6 +8,10 @@ use crate::letter::TopicRef;
 pub(crate) struct Route<S> {
     /// The topic's partition index, or -1; clients want it in every message id.
     pub(crate) partition: i32,
+    /// Of a consumer: how many more messages its client will take.
+    pub(crate) permits: i64,
+    /// That of the schema a producer brought along.
+    pub(crate) schema_version: Option<i64>,
     pub(crate) stage: Stage<S>,
 }
 
@@ -33,7 +37,7 @@ pub(crate) enum Stage<S> {
 impl<S: Copy> Route<S> {
     pub(crate) fn attaching(request: u64, partition: Option<u32>) -> Route<S> {
         let partition = partition.and_then(|p| i32::try_from(p).ok()).unwrap_or(-1);
-        Route { partition, stage: Stage::Attaching { request, close: None } }
+        Route { partition, permits: 0, schema_version: None, stage: Stage::Attaching { request, close: None } }
     }
 
     pub(crate) fn attached(&self) -> Option<(TopicRef, S)> {

@@ -14,7 +14,9 @@ use crate::catalog;
 use crate::clock::wall_ms;
 use crate::connection::Connection;
 use crate::letter::{Letter, Opener, TopicEvent, TopicRef};
+use crate::lull;
 use crate::route::{Route, Stage};
+use crate::schemas::Brought;
 use crate::worker::Worker;
 
 /// Told to whoever names a transaction; clients look for the words.
@@ -104,6 +106,10 @@ impl Worker {
             Command::Send(send) => return self.publish(key, &send, payload),
             Command::Ack(ack) => self.ack(key, ack),
             Command::Flow(flow) => {
+                if let Some(route) = connection.consumers.get_mut(&flow.consumer_id) {
+                    route.permits = route.permits.saturating_add(i64::from(flow.permits));
+                    connection.needs_permits = lull::are_few(route.permits);
+                }
                 self.pass_on(key, flow.consumer_id, |key, slot| TopicEvent::Flow { key, slot, permits: flow.permits });
             }
             Command::Ping => self.tell(key, &Command::Pong),
@@ -212,6 +218,10 @@ impl Worker {
         if let Some(Err(message)) = initial_subscription.as_deref().map(|initial| catalog::check_subscription(&name, initial)) {
             return self.tell_error(key, request, ServerError::NotAllowedError, &message);
         }
+        let schema = match Brought::by_producer(command.schema.take()) {
+            Ok(schema) => schema,
+            Err(message) => return self.tell_error(key, request, ServerError::IncompatibleSchema, &message),
+        };
         let attach = AttachProducer {
             key: ProducerKey { connection: key, id: command.producer_id },
             request,
@@ -227,10 +237,10 @@ impl Worker {
         };
         connection.producers.entry(command.producer_id).or_insert_with(|| Route::attaching(request, name.partition_index()));
         let wanted = Wanted::Produce(name.clone());
-        self.open_if_allowed(key, name, wanted, Opener::Producer(Box::new(attach)));
+        self.open_if_allowed(key, name, wanted, Opener::Producer { attach: Box::new(attach), schema });
     }
 
-    fn subscribe(&mut self, key: ConnectionKey, command: proto::CommandSubscribe) {
+    fn subscribe(&mut self, key: ConnectionKey, mut command: proto::CommandSubscribe) {
         let request = command.request_id;
         let name = match self.usable_topic(&command.topic) {
             Ok(name) => name,
@@ -251,6 +261,10 @@ impl Worker {
         if matches!(connection.consumers.get(&command.consumer_id), Some(Route { stage: Stage::Attaching { .. }, .. })) {
             return self.tell_error(key, request, ServerError::ServiceNotReady, "this consumer is being created already");
         }
+        let schema = match Brought::by_consumer(command.schema.take()) {
+            Ok(schema) => schema,
+            Err(message) => return self.tell_error(key, request, ServerError::IncompatibleSchema, &message),
+        };
         let attach = AttachConsumer {
             key: ConsumerKey { connection: key, id: command.consumer_id },
             request,
@@ -269,7 +283,7 @@ impl Worker {
         let create_topic = command.force_topic_creation();
         connection.consumers.entry(command.consumer_id).or_insert_with(|| Route::attaching(request, name.partition_index()));
         let wanted = Wanted::Consume(name.clone(), command.subscription);
-        self.open_if_allowed(key, name, wanted, Opener::Consumer { attach: Box::new(attach), create_topic });
+        self.open_if_allowed(key, name, wanted, Opener::Consumer { attach: Box::new(attach), create_topic, schema });
     }
 
     fn close_producer(&mut self, key: ConnectionKey, id: u64, request: u64) {

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use metadata::schemas::Defaults;
 use topic::TopicSettings;
 
 use crate::auth::AuthSettings;
@@ -38,6 +39,8 @@ pub struct ServerSettings {
     pub cluster: String,
     /// Event loops.
     pub io_threads: NonZeroUsize,
+    /// How long a busy loop lets pass from the beginning of a turn to that of the next; zero never rests.
+    pub turn_interval: Duration,
     /// Sockets of the Pulsar protocol.
     pub pulsar: Vec<Listen>,
     /// Sockets of the Pulsar protocol over TLS.
@@ -104,6 +107,8 @@ pub struct ServerSettings {
     pub default_bundles: u32,
     /// How long a drain may take.
     pub shutdown_timeout: Duration,
+    /// What holds for the schemas of topics where their namespace says nothing.
+    pub schemas: Defaults,
     /// What consumers may hold of all topics together; none for no limit.
     pub unacked: Option<CrowdLimit>,
     /// Settings of topics.

@@ -19,6 +19,7 @@ use crate::letter::Letter;
 use crate::log_room::LogRoom;
 use crate::mailbox::Mailbox;
 use crate::metrics::SharedCounters;
+use crate::schemas::EnforcingNamespaces;
 use crate::settings::ServerSettings;
 use crate::stream::{Caller, Stream};
 use crate::tls::Tls;
@@ -52,6 +53,8 @@ pub(crate) struct Shared {
     pub(crate) topic_watchers: TopicWatchers,
     /// Loaded topics that no metadata tells of.
     pub(crate) volatile_topics: VolatileTopics,
+    /// Which namespaces may keep producers without a schema away.
+    pub(crate) enforcing: EnforcingNamespaces,
     /// Questions that control threads are asked and have not answered.
     pub(crate) lookups: AtomicUsize,
     /// The state of the store that the operator was last told.

@@ -30,7 +30,7 @@ use crate::tls::Tls;
 use crate::volatile::VolatileTopics;
 use crate::watch::TopicWatchers;
 use crate::worker::{self, Worker};
-use crate::{auth, loader, orphans, policies, tls};
+use crate::{auth, loader, orphans, policies, schemas, tls};
 
 /// Listening sockets: the ports are known, nobody is served yet.
 #[derive(Debug)]
@@ -54,7 +54,7 @@ pub struct Server {
     handle: Handle,
     threads: Vec<JoinHandle<()>>,
     /// Ends with the server.
-    _policies: Watch,
+    _policies: [Watch; 2],
 }
 
 /// Reads keys and certificates, and binds every address of the settings.
@@ -126,6 +126,7 @@ impl Bound {
             http: OnceLock::new(),
             topic_watchers: TopicWatchers::default(),
             volatile_topics: VolatileTopics::default(),
+            enforcing: schemas::EnforcingNamespaces::new(),
             lookups: AtomicUsize::new(0),
             reported: Mutex::new(StoreHealth::Ready),
             failed: watch::Sender::new(None),
@@ -136,7 +137,7 @@ impl Bound {
         let handle = Handle { shared: shared.clone() };
         let _ = shared.http.set(http(handle.clone()));
         find_orphans(&shared);
-        let policies = policies::follow(&shared).map_err(io::Error::other)?;
+        let policies = [policies::follow(&shared).map_err(io::Error::other)?, schemas::follow(&shared).map_err(io::Error::other)?];
         let mut listeners = Some(self.listeners);
         let mut threads = Vec::new();
         for index in 0..workers {

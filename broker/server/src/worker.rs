@@ -2,11 +2,13 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, VecDeque};
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
 
 use ledger::{EntryCache, StoreHealth};
 use topic::{Effects, Now};
@@ -14,10 +16,13 @@ use wire::TopicName;
 
 use crate::clock::Clock;
 use crate::connection::{self, Connection};
+use crate::gather::Gather;
 use crate::hosting::{Hosted, Named};
 use crate::letter::{Letter, TopicRef};
 use crate::listener::Speaks;
+use crate::lull::Lulls;
 use crate::metrics::WorkerStats;
+use crate::patience::Patience;
 use crate::shared::Shared;
 use crate::slots::Slots;
 use crate::storage::Storage;
@@ -44,6 +49,8 @@ pub(crate) struct Worker {
     pub(crate) touched: Vec<TopicRef>,
     /// Letters of this turn to this worker.
     pub(crate) local: VecDeque<Letter>,
+    /// Letters that may wait.
+    pub(crate) patience: Patience,
     /// Letters of this turn to the others.
     pub(crate) outboxes: Vec<Vec<Letter>>,
     /// Connections with something to send.
@@ -59,6 +66,8 @@ pub(crate) struct Worker {
     /// The same when it was last told to the others.
     pub(crate) weighed: u64,
     pub(crate) store_health: StoreHealth,
+    pub(crate) gather: Gather,
+    pub(crate) lulls: Lulls,
     next_sweep: Option<u64>,
     letters: Vec<Letter>,
     due: Vec<(u64, u32, u32)>,
@@ -83,6 +92,13 @@ impl TurnSignal {
             waker.wake_by_ref();
         }
     }
+
+    fn set_waker(&self, waker: &Waker) {
+        let mut known = self.waker.borrow_mut();
+        if known.is_none() {
+            *known = Some(waker.clone());
+        }
+    }
 }
 
 impl Worker {
@@ -102,6 +118,7 @@ impl Worker {
             timers: Timers::default(),
             touched: Vec::new(),
             local: VecDeque::new(),
+            patience: Patience::default(),
             outboxes: (0..workers).map(|_| Vec::new()).collect(),
             dirty: Vec::new(),
             paused: Vec::new(),
@@ -110,6 +127,8 @@ impl Worker {
             held: 0,
             weighed: 0,
             store_health: StoreHealth::Ready,
+            gather: Gather::new(shared.settings.turn_interval, Instant::now()),
+            lulls: Lulls::default(),
             next_sweep: None,
             letters: Vec::new(),
             due: Vec::new(),
@@ -123,15 +142,20 @@ impl Worker {
 
     /// Sends a letter; one to this worker is read in this very turn.
     pub(crate) fn send(&mut self, worker: u16, letter: Letter) {
+        self.gather.count();
         if worker == self.index {
-            self.local.push_back(letter);
+            if letter.is_urgent() {
+                self.local.push_back(letter);
+            } else {
+                self.patience.push(letter);
+            }
         } else if let Some(outbox) = self.outboxes.get_mut(usize::from(worker)) {
             outbox.push(letter);
         }
     }
 
     /// When a deadline on this worker's clock is, for the runtime's timer.
-    pub(crate) fn clock_instant(&self, monotonic_ms: u64) -> std::time::Instant {
+    pub(crate) fn clock_instant(&self, monotonic_ms: u64) -> Instant {
         self.clock.instant(monotonic_ms)
     }
 
@@ -152,21 +176,26 @@ impl Worker {
     /// One pass over everything that is waiting. Returns when the next one is due even if nothing happens.
     fn turn(&mut self, me: &Rc<RefCell<Worker>>) -> Option<u64> {
         self.stats.turns += 1;
+        self.gather.begin(Instant::now());
         self.refresh_clock();
+        self.end_lulls();
         self.read_mailbox(me);
         self.read_local(me);
         self.fire_timers();
         self.sweep();
         self.come_to_rest(me);
+        self.reconsider_giving_way();
+        self.read_patient(me);
+        self.come_to_rest(me);
         self.weigh_held();
         self.storage.hand_over(self.index, &self.shared);
         self.flush_connections();
         // Writing may have made room that lets consumers go on; what they get now goes out with the next turn.
-        if !self.local.is_empty() || !self.dirty.is_empty() {
+        if !self.local.is_empty() || !self.patience.is_empty() || !self.dirty.is_empty() {
             self.signal.request();
         }
         self.send_outboxes();
-        self.timers.next().into_iter().chain(self.next_sweep).min()
+        self.timers.next().into_iter().chain(self.next_sweep).chain(self.patience_ends()).chain(self.lulls.next()).min()
     }
 
     /// Reads on until nothing is left to read and every topic that something happened to was looked after.
@@ -188,8 +217,13 @@ impl Worker {
         }
         self.stats.letters += letters.len() as u64;
         for letter in letters.drain(..) {
-            self.read(letter, me);
-            self.read_local(me);
+            self.gather.count();
+            if letter.is_urgent() {
+                self.read(letter, me);
+                self.read_local(me);
+            } else {
+                self.patience.push(letter);
+            }
         }
         self.letters = letters;
     }
@@ -200,17 +234,18 @@ impl Worker {
         }
     }
 
-    fn read(&mut self, letter: Letter, me: &Rc<RefCell<Worker>>) {
+    pub(crate) fn read(&mut self, letter: Letter, me: &Rc<RefCell<Worker>>) {
         match letter {
             Letter::ToTopic { topic, event } => self.on_topic(topic, event),
             Letter::ToConnection { from, effect } => self.on_connection(from, effect),
             Letter::BlockDone(outcome) => self.block_done(&outcome),
+            Letter::SchemaSettled { producer, version } => self.schema_settled(producer, version),
             Letter::LogHasRoom => self.resume_paused(),
             Letter::Answer { to, command } => self.answer(to, &command),
             Letter::Open { name, opener } => self.open(name, opener),
             Letter::Loaded { name, outcome } => self.loaded(&name, *outcome),
             Letter::Accepted(accepted) => connection::begin(self, me, accepted),
-            Letter::Call(call) => call(self),
+            Letter::Judgement(call) | Letter::Call(call) => call(self),
         }
     }
 
@@ -288,39 +323,55 @@ pub(crate) async fn turns(me: Rc<RefCell<Worker>>) {
     let Some(mailbox) = shared.mailboxes.get(index) else { return };
     let mut timer = std::pin::pin!(tokio::time::sleep(std::time::Duration::ZERO));
     let mut armed: Option<u64> = None;
-    poll_fn(|cx| {
-        mailbox.set_waker(cx.waker());
-        if signal.waker.borrow().is_none() {
-            *signal.waker.borrow_mut() = Some(cx.waker().clone());
+    loop {
+        mailbox.awake();
+        signal.due.set(false);
+        let next = me.borrow_mut().turn(&me);
+        if me.borrow().stopped {
+            return;
         }
-        loop {
-            mailbox.awake();
-            signal.due.set(false);
-            let next = me.borrow_mut().turn(&me);
-            if me.borrow().stopped {
+        if signal.due.get() || next.is_some_and(|at| at <= me.borrow().now.monotonic_ms) {
+            // More to do: let the sockets have their say first.
+            tokio::task::yield_now().await;
+            continue;
+        }
+        poll_fn(|cx| {
+            mailbox.set_waker(cx.waker());
+            signal.set_waker(cx.waker());
+            if signal.due.get() || is_time(&me, next, timer.as_mut(), &mut armed, cx) || !mailbox.sleep() {
                 return Poll::Ready(());
             }
-            let overdue = next.is_some_and(|at| at <= me.borrow().now.monotonic_ms);
-            if signal.due.get() || overdue {
-                // More to do: let the sockets have their say first.
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
-            }
-            if let Some(at) = next {
-                if armed != Some(at) {
-                    armed = Some(at);
-                    let instant = me.borrow().clock_instant(at);
-                    timer.as_mut().reset(instant.into());
-                }
-                if timer.as_mut().poll(cx).is_ready() {
-                    armed = None;
-                    continue;
-                }
-            }
-            if mailbox.sleep() {
-                return Poll::Pending;
-            }
+            Poll::Pending
+        })
+        .await;
+        let rest = me.borrow().gather.rest(Instant::now());
+        if let Some(rest) = rest {
+            // Nobody needs to wake the loop while it rests.
+            mailbox.awake();
+            std::thread::sleep(rest);
+            // What became readable meanwhile is read before the turn.
+            tokio::task::yield_now().await;
         }
-    })
-    .await;
+    }
+}
+
+/// Whether the next deadline has come; if not, the task is woken when it does.
+fn is_time(
+    me: &RefCell<Worker>,
+    next: Option<u64>,
+    mut timer: Pin<&mut tokio::time::Sleep>,
+    armed: &mut Option<u64>,
+    cx: &mut Context<'_>,
+) -> bool {
+    let Some(at) = next else { return false };
+    if *armed != Some(at) {
+        *armed = Some(at);
+        let instant = me.borrow().clock_instant(at);
+        timer.as_mut().reset(instant.into());
+    }
+    let is_time = timer.poll(cx).is_ready();
+    if is_time {
+        *armed = None;
+    }
+    is_time
 }

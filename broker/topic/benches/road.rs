@@ -1,5 +1,5 @@
 //! The road of a message through the topic alone: publish, durable, deliver to four consumers, ack. One number each, for Shared
-//! and for Key_Shared with a thousand keys.
+//! and for Key_Shared with a thousand keys. `road FLOOR COUNT` goes it so often, so that instructions can be counted.
 
 extern crate geminga_topic as topic;
 
@@ -29,6 +29,11 @@ struct Bench {
 }
 
 fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let floor = arguments.next().unwrap_or_default();
+    if let Some(count) = arguments.next().and_then(|count| count.parse().ok()) {
+        return walk(&floor, count);
+    }
     for in_flight in [1_000, 100_000] {
         // By turns, so that what else the machine does hits both alike; the best round counts.
         let mut best = [u128::MAX; 2];
@@ -45,8 +50,18 @@ fn main() {
     }
 }
 
+fn walk(floor: &str, count: usize) {
+    let kind = match floor {
+        "publish" => None,
+        "shared" => Some(SubscriptionKind::Shared),
+        "key_shared" => Some(SubscriptionKind::KeyShared),
+        other => panic!("there is no floor {other}"),
+    };
+    Bench::new(kind, 1_000).run(count, 1_000);
+}
+
 fn round(kind: SubscriptionKind, in_flight: usize) -> u128 {
-    let mut bench = Bench::new(kind, in_flight);
+    let mut bench = Bench::new(Some(kind), in_flight);
     bench.run(200_000, in_flight);
     let count = 1_000_000;
     #[allow(clippy::disallowed_methods, reason = "a bench has a clock")]
@@ -56,7 +71,8 @@ fn round(kind: SubscriptionKind, in_flight: usize) -> u128 {
 }
 
 impl Bench {
-    fn new(kind: SubscriptionKind, in_flight: usize) -> Bench {
+    /// Without a kind nobody consumes.
+    fn new(kind: Option<SubscriptionKind>, in_flight: usize) -> Bench {
         let now = Now { monotonic_ms: 0, wall_ms: 1 };
         let limits = LedgerLimits { max_entries: u64::MAX, max_bytes: u64::MAX, min_age_ms: 0, max_age_ms: 0 };
         let settings = TopicSettings {
@@ -115,7 +131,7 @@ impl Bench {
         work(&mut self.topic, &mut Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects })
     }
 
-    fn attach(&mut self, kind: SubscriptionKind, in_flight: usize) {
+    fn attach(&mut self, kind: Option<SubscriptionKind>, in_flight: usize) {
         let (key, _) = self.producer;
         let attach = AttachProducer {
             key,
@@ -132,6 +148,7 @@ impl Bench {
         };
         self.call(|topic, turn| topic.attach_producer(turn, attach));
         self.take_effects();
+        let Some(kind) = kind else { return };
         for id in 0..4 {
             let attach = AttachConsumer {
                 key: ConsumerKey { connection: key.connection, id },

@@ -20,6 +20,8 @@ pub(crate) struct Consumer {
     pub(crate) permits: i64,
     /// Messages delivered and not acked.
     pub(crate) unacked: u64,
+    /// When it was sent something last, by the monotonic clock; only where keys have owners.
+    pub(crate) sent_at_ms: u64,
     /// Whether its connection takes more.
     pub(crate) writable: bool,
     /// Until when nothing is said of its own accord that a FLOW has not shown to be expected: some clients drop what comes before
@@ -49,6 +51,7 @@ impl Consumer {
             epoch: attach.epoch,
             permits: 0,
             unacked: 0,
+            sent_at_ms: 0,
             writable: true,
             silent_until: Some(now.monotonic_ms + SILENCE_MS),
             told_active: None,

@@ -16,8 +16,9 @@ use crate::consumer::{Consumer, ConsumerIndex, Parcel};
 use crate::delayed::Delayed;
 use crate::errand::SubscriptionIndex;
 use crate::lent::Lent;
+use crate::pace::Stride;
 use crate::read_ahead::{Range, ReadAhead, Wanted};
-use crate::{Effect, SubscriptionKind, Turn};
+use crate::{Effect, Now, SubscriptionKind, Turn};
 
 use key_shared::KeyShared;
 use shared::Shared;
@@ -31,6 +32,7 @@ pub(crate) struct Lane {
     pub(crate) consumers: Slab<Consumer>,
     pub(crate) reads: ReadAhead,
     pub(crate) delayed: Delayed,
+    pub(crate) stride: Stride,
     pub(crate) messages_out: u64,
     pub(crate) bytes_out: u64,
     pub(crate) messages_redelivered: u64,
@@ -127,6 +129,14 @@ impl Dispatcher {
         match self {
             Dispatcher::SingleActive(single) => single.tick(lane, lent, turn),
             Dispatcher::Shared(_) | Dispatcher::KeyShared(_) => false,
+        }
+    }
+
+    /// Entries that were read and wait for consumers who take what comes.
+    pub(crate) fn waiting_for_active(&self, lane: &Lane, now: Now) -> u64 {
+        match self {
+            Dispatcher::KeyShared(keys) => keys.waiting_for_active(lane, now),
+            Dispatcher::SingleActive(_) | Dispatcher::Shared(_) => 0,
         }
     }
 
@@ -250,6 +260,7 @@ impl Lane {
             consumers: Slab::new(),
             reads: ReadAhead::default(),
             delayed: Delayed::default(),
+            stride: Stride::default(),
             messages_out: 0,
             bytes_out: 0,
             messages_redelivered: 0,
@@ -336,7 +347,7 @@ impl Lane {
             self.messages_redelivered += u64::from(messages);
         }
         self.per_entry = (self.per_entry * 7 + messages.min(1 << 20) * 16).div_ceil(8);
-        turn.out.push(Effect::Deliver { to: consumer.key, at, redeliveries, ack_set, epoch: consumer.epoch, bytes });
+        turn.out.push(Effect::Deliver { to: consumer.key, at, messages, redeliveries, ack_set, epoch: consumer.epoch, bytes });
     }
 }
 

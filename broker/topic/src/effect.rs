@@ -102,6 +102,8 @@ pub enum Effect {
         to: ConsumerKey,
         /// The entry.
         at: Position,
+        /// How many permits it takes.
+        messages: u32,
         /// How often it was delivered before.
         redeliveries: u32,
         /// What is left of a partly acked batch.

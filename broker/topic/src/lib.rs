@@ -17,6 +17,7 @@ mod consumer;
 mod crowding;
 mod delayed;
 mod dispatcher;
+mod pace;
 mod pending;
 mod phases;
 mod read_ahead;

@@ -22,6 +22,8 @@ pub(crate) enum Wanted {
 #[derive(Debug, Default)]
 pub(crate) struct ReadAhead {
     staged: VecDeque<Entry>,
+    /// So many are staged when those that are not needed any more are dropped.
+    sweep_at: usize,
     new: Option<Open>,
     again: Option<Open>,
     back_off: BackOff,
@@ -85,7 +87,11 @@ impl ReadAhead {
         };
         self.back_off.worked();
         self.recovering = self.recovering.map(|worked| worked.saturating_add(1));
-        self.staged.retain(|entry| needed(entry.at));
+        // Not each time, as what is staged may be much.
+        if self.staged.len() >= self.sweep_at {
+            self.staged.retain(|entry| needed(entry.at));
+            self.sweep_at = LEAST_SWEPT.max(self.staged.len() * 2);
+        }
         for entry in entries {
             self.stage(outcome.ledger, entry, &needed);
         }
@@ -154,6 +160,9 @@ impl ReadAhead {
         }
     }
 }
+
+/// With fewer entries staged it is not worth looking for those that are not needed.
+const LEAST_SWEPT: usize = 512;
 
 /// Entries wanted of one ledger.
 #[derive(Clone, Copy, Debug)]

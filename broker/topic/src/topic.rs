@@ -17,6 +17,7 @@ use crate::expiry::Expiry;
 use crate::faults::Faults;
 use crate::ledgers::{Ledgers, Recorded};
 use crate::lent::{Lent, Tally};
+use crate::pace::Pace;
 use crate::peek::last_batch_index;
 use crate::persistence::Persistence;
 use crate::producers::Producers;
@@ -43,6 +44,7 @@ pub struct Topic {
     pub(crate) errands: Errands,
     pub(crate) tally: Tally,
     pub(crate) expiry: Expiry,
+    pub(crate) pace: Pace,
     /// Subscriptions whose last dispatch step ran out of budget.
     ready: VecDeque<SubscriptionIndex>,
     /// Cache entries below this were released.
@@ -110,6 +112,7 @@ impl Topic {
             errands: Errands::default(),
             tally: Tally::default(),
             expiry: Expiry::new(now.monotonic_ms),
+            pace: Pace::new(now),
             ready: VecDeque::new(),
             released,
             crowded: None,
@@ -466,6 +469,11 @@ impl Topic {
         self.ledgers.want_trim();
         self.trim(turn);
         self.dispatch_all(turn);
+    }
+
+    /// What is stored of it, in bytes.
+    pub fn storage_bytes(&self) -> u64 {
+        self.ledgers.chain.totals().1
     }
 
     /// Producers attached.

@@ -134,7 +134,8 @@ impl Connection {
                 let receipt = Receipt {
                     producer_id: it.producer_id,
                     sequence_id: it.sequence_id,
-                    highest_sequence_id: it.highest_sequence_id,
+                    // Of a single message Apache Pulsar tells -1.
+                    highest_sequence_id: it.highest_sequence_id.or(Some(u64::MAX)),
                     ledger: 1,
                     entry: log.len() as u64 - 1,
                     partition: -1,

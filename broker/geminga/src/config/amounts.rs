@@ -39,6 +39,8 @@ impl ByteSize {
 /// The unit that a key's name carries for time.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum TimeUnit {
+    /// Millionths of a second.
+    Microseconds,
     /// Thousandths of a second.
     Milliseconds,
     /// Seconds.
@@ -49,20 +51,22 @@ pub enum TimeUnit {
 
 impl TimeUnit {
     fn of(self, count: u64) -> Duration {
-        Duration::from_millis(count.saturating_mul(self.millis()))
+        Duration::from_micros(count.saturating_mul(self.micros()))
     }
     fn count(self, time: Duration) -> u64 {
-        u64::try_from(time.as_millis()).unwrap_or(u64::MAX) / self.millis()
+        u64::try_from(time.as_micros()).unwrap_or(u64::MAX) / self.micros()
     }
-    fn millis(self) -> u64 {
+    fn micros(self) -> u64 {
         match self {
-            TimeUnit::Milliseconds => 1,
-            TimeUnit::Seconds => 1_000,
-            TimeUnit::Minutes => 60_000,
+            TimeUnit::Microseconds => 1,
+            TimeUnit::Milliseconds => 1_000,
+            TimeUnit::Seconds => 1_000_000,
+            TimeUnit::Minutes => 60_000_000,
         }
     }
     fn name(self) -> &'static str {
         match self {
+            TimeUnit::Microseconds => "microseconds",
             TimeUnit::Milliseconds => "milliseconds",
             TimeUnit::Seconds => "seconds",
             TimeUnit::Minutes => "minutes",
@@ -77,6 +81,10 @@ pub struct Time(pub TimeUnit, pub u64, pub u64);
 /// A time in seconds.
 pub const fn seconds(min: u64, max: u64) -> Time {
     Time(TimeUnit::Seconds, min, max)
+}
+/// A time in microseconds.
+pub const fn microseconds(min: u64, max: u64) -> Time {
+    Time(TimeUnit::Microseconds, min, max)
 }
 /// A time in milliseconds.
 pub const fn milliseconds(min: u64, max: u64) -> Time {

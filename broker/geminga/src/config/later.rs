@@ -72,17 +72,6 @@ const SECONDS: &dyn Check = &seconds(1, u32::MAX as u64);
 const MINUTES: &dyn Check = &minutes(1, u32::MAX as u64);
 const MINUTES_OR_OFF: &dyn Check = &TimeOrOff(TimeUnit::Minutes);
 const MILLISECONDS: &dyn Check = &milliseconds(0, u32::MAX as u64);
-const STRATEGY: &dyn Check = &OneOf(&[
-    ("UNDEFINED", 0),
-    ("ALWAYS_INCOMPATIBLE", 1),
-    ("ALWAYS_COMPATIBLE", 2),
-    ("BACKWARD", 3),
-    ("FORWARD", 4),
-    ("FULL", 5),
-    ("BACKWARD_TRANSITIVE", 6),
-    ("FORWARD_TRANSITIVE", 7),
-    ("FULL_TRANSITIVE", 8),
-]);
 const QUOTA_POLICY: &dyn Check = &OneOf(&[("producer_request_hold", 0), ("producer_exception", 1), ("consumer_backlog_eviction", 2)]);
 const INACTIVE_MODE: &dyn Check = &OneOf(&[("delete_when_no_subscriptions", 0), ("delete_when_subscriptions_caught_up", 1)]);
 const SUBSCRIPTION_TYPES: &dyn Check = &SubscriptionTypes;
@@ -192,14 +181,10 @@ static GROUPS: &[(&str, &[Later])] = &[
         ],
     ),
     (
-        "Policies and schemas",
+        "Policies",
         &[
             not_yet("systemTopicEnabled", FLAG, "true"),
             not_yet("topicLevelPoliciesEnabled", FLAG, "true"),
-            not_yet("isAllowAutoUpdateSchemaEnabled", FLAG, "true"),
-            not_yet("isSchemaValidationEnforced", FLAG, "false"),
-            not_yet("schemaCompatibilityStrategy", STRATEGY, "FULL"),
-            not_yet("systemTopicSchemaCompatibilityStrategy", STRATEGY, "ALWAYS_COMPATIBLE"),
             not_yet("brokerEntryMetadataInterceptors", LIST, ""),
             not_yet("exposingBrokerEntryMetadataToClientEnabled", FLAG, "false"),
             kept("enableReplicatedSubscriptions", FLAG, "true"),

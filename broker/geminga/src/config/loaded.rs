@@ -180,6 +180,9 @@ impl Loaded {
         if let Some(advertises) = &self.advertises {
             tracing::info!("{advertises}");
         }
+        if let Some(warning) = self.config.trial.warning() {
+            tracing::warn!("{warning}");
+        }
     }
 
     fn is_set(&self, key: &str) -> bool {

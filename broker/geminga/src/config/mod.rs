@@ -18,6 +18,7 @@ pub mod memory;
 pub mod network;
 pub mod problem;
 pub mod reference;
+pub mod schemas;
 pub mod secrets;
 pub mod show;
 pub mod sources;
@@ -25,6 +26,7 @@ pub mod storage;
 pub mod timing;
 pub mod tls;
 pub mod topics;
+pub mod trial;
 pub mod upkeep;
 
 mod table;
@@ -38,11 +40,13 @@ pub use loaded::{Effective, Loaded, Unknown};
 pub use memory::Memory;
 pub use network::Network;
 pub use problem::{ConfigError, Problem};
+pub use schemas::Schemas;
 pub use sources::{Origin, Sources};
 pub use storage::{Ledgers, Storage};
 pub use timing::{Patterns, Timing};
 pub use tls::Tls;
 pub use topics::{Deduplication, Dispatch, Topics};
+pub use trial::Trial;
 pub use upkeep::Upkeep;
 
 use sources::Choice;
@@ -67,6 +71,8 @@ pub struct Config {
     pub dispatch: Dispatch,
     /// How messages that are sent twice are recognised.
     pub deduplication: Deduplication,
+    /// What schemas of messages may become.
+    pub schemas: Schemas,
     /// Delays and expiry.
     pub timing: Timing,
     /// Topic patterns.
@@ -79,12 +85,14 @@ pub struct Config {
     pub memory: Memory,
     /// Starting, stopping and telling how it goes.
     pub upkeep: Upkeep,
+    /// For measurements only.
+    pub trial: Trial,
 }
 
 /// Says of each section in turn what is the same for all of them.
 macro_rules! each_section {
     ($callback:ident) => {
-        $callback!(network: Network, tls: Tls, auth: Auth, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, deduplication: Deduplication, timing: Timing, patterns: Patterns, storage: Storage, ledgers: Ledgers, memory: Memory, upkeep: Upkeep)
+        $callback!(network: Network, tls: Tls, auth: Auth, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, deduplication: Deduplication, schemas: Schemas, timing: Timing, patterns: Patterns, storage: Storage, ledgers: Ledgers, memory: Memory, upkeep: Upkeep, trial: Trial)
     };
 }
 

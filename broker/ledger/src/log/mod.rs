@@ -14,8 +14,10 @@ mod pages;
 mod queue;
 mod reader;
 mod recovery;
+mod rhythm;
 mod runs;
 mod segment;
+mod slow;
 mod version;
 mod walk;
 mod writer;
@@ -34,6 +36,7 @@ use self::queue::Queue;
 use self::reader::{PartCache, ReadJob};
 use self::recovery::failed;
 use self::segment::SegmentFiles;
+use self::slow::SlowFiles;
 use self::writer::Writer;
 use crate::store::{Capabilities, Done, LedgerStore, Purpose, ReadRange, Sealed, StoreError, StoreHealth, StoredEntry};
 use crate::{Block, LedgerId};
@@ -43,6 +46,7 @@ pub use self::errors::OpenError;
 pub use self::files::{FileLayer, LogFile, OsFiles, PAGE};
 pub use self::options::LogOptions;
 pub use self::recovery::RecoveryReport;
+pub use self::slow::Slowness;
 
 /// The shared log of a data directory.
 ///
@@ -76,7 +80,10 @@ impl SharedLog {
     pub fn open(dir: &Path, options: LogOptions) -> Result<SharedLog, OpenError> {
         // Without syncs only the cache makes sense of a write.
         let direct = options.direct_io && options.sync;
-        SharedLog::open_on(Arc::new(OsFiles { direct }), dir, options)
+        let files: Arc<dyn FileLayer> = Arc::new(OsFiles { direct });
+        let slowness = options.slowness;
+        let files = if slowness.is_none() { files } else { Arc::new(SlowFiles::new(files, slowness)) };
+        SharedLog::open_on(files, dir, options)
     }
 
     /// The same on other files than the operating system's.

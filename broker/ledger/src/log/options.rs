@@ -1,8 +1,11 @@
 //! What may be set about a log.
 
+use std::time::Duration;
+
 use super::errors::OpenError;
 use super::files::PAGE;
 use super::format::{BLOCK_HEADER, RECORD_HEADER};
+use super::slow::Slowness;
 
 /// What may be set about a log.
 #[derive(Clone, Debug)]
@@ -28,11 +31,15 @@ pub struct LogOptions {
     pub max_block_bytes: usize,
     /// Memory for the footers of segments that are read from.
     pub index_cache_bytes: usize,
+    /// While blocks come fast, a group is not begun sooner than this after the one before, so that one sync covers more; zero never waits.
+    pub group_interval: Duration,
     /// Write past the system's cache, where the file system can: far cheaper than through it, above all for files that were not
     /// written before, but what is read back comes from the disk.
     pub direct_io: bool,
     /// Sync before reporting durable. Off only to show what is lost then.
     pub sync: bool,
+    /// How much slower than it is the disk shall be. For measurements.
+    pub slowness: Slowness,
     /// Open although durable data is damaged: what can be read is kept, what is lost is reported by
     /// [`SharedLog::recovered`](super::SharedLog::recovered).
     pub allow_damage: bool,
@@ -51,8 +58,10 @@ impl Default for LogOptions {
             max_entry_bytes: 16 << 20,
             max_block_bytes: 32 << 20,
             index_cache_bytes: 4 << 20,
+            group_interval: Duration::ZERO,
             direct_io: true,
             sync: true,
+            slowness: Slowness::default(),
             allow_damage: false,
         }
     }

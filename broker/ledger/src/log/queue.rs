@@ -41,9 +41,8 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Waits for items and takes them all, into an empty `out` whose memory is used for the next ones.
-    /// False once the queue is closed and empty.
-    pub(crate) fn take_all(&self, out: &mut VecDeque<T>) -> bool {
+    /// Waits for items. False once the queue is closed and empty.
+    pub(crate) fn wait(&self) -> bool {
         let mut state = self.lock();
         while state.items.is_empty() {
             if state.closed {
@@ -51,11 +50,10 @@ impl<T> Queue<T> {
             }
             state = self.park(state);
         }
-        std::mem::swap(&mut state.items, out);
         true
     }
 
-    /// Takes what there is, without waiting.
+    /// Takes what there is, without waiting, into an empty `out` whose memory is used for the next ones.
     pub(crate) fn take_now(&self, out: &mut VecDeque<T>) {
         std::mem::swap(&mut self.lock().items, out);
     }

@@ -15,6 +15,7 @@ use super::format::{
 use super::group::{Change, Controls, Group, Op, Outcome, Staged, refused, view};
 use super::ids::IdMap;
 use super::pages::Pages;
+use super::rhythm::Rhythm;
 use super::segment::{Footer, Segment};
 use crate::{Block, BlockEntry, EntryId, LedgerId, Purpose, Sealed, StoreError, StoreHealth};
 
@@ -63,7 +64,13 @@ impl Writer {
     /// Works until the log is closed.
     pub(crate) fn run(mut self) {
         let mut ops = VecDeque::new();
-        while self.shared.queue.take_all(&mut ops) {
+        let mut rhythm = Rhythm::new(self.shared.options.group_interval, Instant::now());
+        while self.shared.queue.wait() {
+            if let Some(wait) = rhythm.wait(Instant::now()) {
+                std::thread::sleep(wait);
+            }
+            self.shared.queue.take_now(&mut ops);
+            rhythm.begin(Instant::now(), ops.len());
             self.turn(&mut ops);
         }
     }

@@ -111,7 +111,11 @@ pub fn update(
     change: impl FnMut(&mut Policies) -> Result<(), NamespaceError>,
 ) -> Result<Policies, NamespaceError> {
     check_name(namespace).map_err(|_| NamespaceError::NotFound(namespace.to_string()))?;
-    document::update(store, &namespace.policies(), change)?.ok_or_else(|| NamespaceError::NotFound(namespace.to_string()))
+    match document::update(store, &namespace.policies(), change)? {
+        Some(policies) => Ok(policies),
+        None if store.exists(&paths::tenant(namespace.tenant))? => Err(NamespaceError::NotFound(namespace.to_string())),
+        None => Err(NamespaceError::UnknownTenant(namespace.tenant.to_owned())),
+    }
 }
 
 /// Sets the clusters it is replicated to: existing ones that the tenant may use.

@@ -5,6 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::Bundles;
+use crate::schemas::Strategy;
 
 /// The policies. Fields that Pulsar has are checked when they come in; fields it does not have are kept unseen.
 /// A field that is `null` is not set.
@@ -171,6 +172,27 @@ impl Policies {
     pub fn deduplication(&self) -> Option<bool> {
         self.read("deduplicationEnabled")
     }
+    /// Which schemas may follow those of a topic.
+    pub fn schema_strategy(&self) -> Strategy {
+        self.field("schema_compatibility_strategy")
+            .and_then(Value::as_str)
+            .and_then(|word| Strategy::from_name(word).ok())
+            .unwrap_or_default()
+    }
+    /// The same, as an older policy says it.
+    pub fn schema_auto_update(&self) -> Option<Strategy> {
+        self.field("schema_auto_update_compatibility_strategy")
+            .and_then(Value::as_str)
+            .and_then(|word| Strategy::from_auto_update(word).ok())
+    }
+    /// Whether producers and consumers add versions of schemas by bringing them along.
+    pub fn allow_schema_update(&self) -> Option<bool> {
+        self.read("is_allow_auto_update_schema")
+    }
+    /// Whether producers without a schema are kept from topics that have one.
+    pub fn schema_validation(&self) -> Option<bool> {
+        self.read("schema_validation_enforced")
+    }
     /// A policy that is a number, by its name in the JSON.
     pub fn number(&self, field: &str) -> Option<i64> {
         self.field(field).and_then(Value::as_i64)
@@ -248,6 +270,10 @@ enum Form {
     DelayedDelivery,
     AutoTopicCreation,
     AutoSubscriptionCreation,
+    /// What schemas may follow what.
+    Strategy,
+    /// The same in the words of an older policy.
+    AutoUpdate,
 }
 
 fn check(field: &str, value: &Value) -> Result<(), PolicyError> {
@@ -265,6 +291,12 @@ fn check(field: &str, value: &Value) -> Result<(), PolicyError> {
         Form::DelayedDelivery => fits::<DelayedDelivery>(value),
         Form::AutoTopicCreation => fits::<AutoTopicCreation>(value).and_then(|()| check_auto_topic_creation(value)),
         Form::AutoSubscriptionCreation => fits::<AutoSubscriptionCreation>(value),
+        Form::Strategy => String::deserialize(value)
+            .map_err(|error| error.to_string())
+            .and_then(|word| Strategy::from_name(&word).map(drop).map_err(|error| error.to_string())),
+        Form::AutoUpdate => String::deserialize(value)
+            .map_err(|error| error.to_string())
+            .and_then(|word| Strategy::from_auto_update(&word).map(drop).map_err(|error| error.to_string())),
     }
     .map_err(|reason| wrong(field, reason))
 }
@@ -342,8 +374,8 @@ const FORMS: [(&str, Form); 48] = [
     ("offload_threshold", Form::LongNumber),
     ("offload_threshold_in_seconds", Form::LongNumber),
     ("offload_deletion_lag_ms", Form::LongNumber),
-    ("schema_auto_update_compatibility_strategy", Form::Text),
-    ("schema_compatibility_strategy", Form::Text),
+    ("schema_auto_update_compatibility_strategy", Form::AutoUpdate),
+    ("schema_compatibility_strategy", Form::Strategy),
     ("is_allow_auto_update_schema", Form::Flag),
     ("schema_validation_enforced", Form::Flag),
     ("offload_policies", Form::Object),

@@ -31,6 +31,7 @@ pub(crate) fn settings() -> ServerSettings {
         https: Vec::new(),
         tls: None,
         auth: None,
+        turn_interval: Duration::from_micros(400),
         pulsar: vec![any],
         http: vec![],
         max_message_bytes: 1 << 20,
@@ -59,6 +60,7 @@ pub(crate) fn settings() -> ServerSettings {
         auto_topic_partitions: None,
         max_partitions: 8,
         default_bundles: 4,
+        schemas: metadata::schemas::Defaults::default(),
         shutdown_timeout: Duration::from_secs(5),
         unacked: None,
         topic: TopicSettings {

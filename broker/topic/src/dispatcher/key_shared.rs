@@ -17,12 +17,12 @@ use wire::ServerError;
 use wire::payload::Chunk;
 
 use super::{Budget, Lane, Part, Step, held};
-use crate::Turn;
 use crate::consumer::{Consumer, ConsumerIndex, Parcel};
 use crate::event::{KeySharedPolicy, KeySplit, TopicSettings};
 use crate::lent::Lent;
 use crate::pending::Unacked;
 use crate::read_ahead::{Range, Wanted};
+use crate::{Now, Turn};
 
 use replay::Replay;
 use sieve::Sieve;
@@ -105,11 +105,15 @@ impl KeyShared {
         }
     }
 
-    /// Sends what waits, to each consumer in turn as much as it takes.
+    /// Sends what waits, to each consumer in turn as much as it takes. What has to be read for that is read from the oldest on: then
+    /// consumers that are at different places come together, and an entry is hardly ever read for one of them and again for another.
     fn send_waiting(&mut self, budget: &mut Budget, lane: &mut Lane, lent: &mut Lent<'_>, turn: &mut Turn<'_>) -> Step {
         let count = self.consumers.len().max(1);
         let start = self.next;
-        for place in (start..start + count).map(|place| place % count) {
+        self.next = (start + 1) % count;
+        let mut missing: Option<Position> = None;
+        let mut step = Step::Idle;
+        'all: for place in (start..start + count).map(|place| place % count) {
             let Some(to) = self.consumers.get(place).copied() else { continue };
             while takes(lane, to, lent) && !held::is_over_limit(&self.pending, lent) {
                 let Some(at) = self.pending.again().first(to) else { break };
@@ -119,10 +123,11 @@ impl KeyShared {
                 };
                 if budget.is_spent() {
                     self.next = place;
-                    return Step::More;
+                    step = Step::More;
+                    break 'all;
                 }
                 let Some(entry) = lane.entry(at, lent, turn) else {
-                    self.read_again(at, lane, lent, turn);
+                    missing = Some(missing.map_or(at, |other| other.min(at)));
                     break;
                 };
                 self.pending.again_mut().take(to);
@@ -131,8 +136,10 @@ impl KeyShared {
                 self.send(to, Parcel { at, messages, redeliveries, bytes: entry.bytes }, budget, lane, lent, turn);
             }
         }
-        self.next = (start + 1) % count;
-        Step::Idle
+        if let Some(at) = missing {
+            self.read_again(at, lane, lent, turn);
+        }
+        step
     }
 
     /// Sends what is due to whoever owns its key now, or has it wait like anything else of that key.
@@ -222,7 +229,7 @@ impl KeyShared {
     /// Reads on. What its owner cannot take yet waits, so that others get theirs.
     fn send_new(&mut self, budget: &mut Budget, lane: &mut Lane, lent: &mut Lent<'_>, turn: &mut Turn<'_>) -> Step {
         loop {
-            if held::is_over_limit(&self.pending, lent) || !self.anyone_takes(lane, lent) {
+            if held::is_over_limit(&self.pending, lent) || !self.anyone_wants_new(lane, lent) {
                 return Step::Idle;
             }
             let Some(at) = lane.next_new(lent).filter(|_| !lane.delayed.is_full()) else { return Step::Idle };
@@ -267,6 +274,7 @@ impl KeyShared {
     fn send(&mut self, to: ConsumerIndex, parcel: Parcel, budget: &mut Budget, lane: &mut Lane, lent: &mut Lent<'_>, turn: &mut Turn<'_>) {
         if let Some(consumer) = lane.consumer_mut(to) {
             consumer.unacked += u64::from(parcel.messages);
+            consumer.sent_at_ms = turn.now.monotonic_ms;
         }
         budget.spend(parcel.bytes.len());
         lane.send(to, parcel, lent, turn);
@@ -297,6 +305,17 @@ impl KeyShared {
     /// Whether an entry that was read for redelivery would be sent at once; others are read when they are.
     pub(super) fn wants_again(&self, at: Position, consumers: &Slab<Consumer>) -> bool {
         self.pending.waiting_slot(at).is_some_and(|slot| self.reaches(at, slot, consumers))
+    }
+
+    /// Entries that wait for consumers who take what comes, and get it a little later. What waits for one who has stopped does not count.
+    pub(super) fn waiting_for_active(&self, lane: &Lane, now: Now) -> u64 {
+        let replay = self.pending.again();
+        if replay.len() == 0 {
+            return 0;
+        }
+        let is_active = |consumer: &Consumer| now.monotonic_ms < consumer.sent_at_ms + STOPPED_AFTER_MS;
+        let active = self.consumers.iter().filter(|index| lane.consumer(**index).is_some_and(is_active));
+        active.map(|index| replay.ready(*index) as u64).sum()
     }
 
     /// The oldest entry that is worth a place in the cache: what waits is often wanted soon, but not what lies far back.
@@ -336,6 +355,17 @@ impl KeyShared {
         taker.inspect(|taker| self.taker = **taker).is_some()
     }
 
+    /// Whether there is somebody to look for new entries for: who takes entries and has none waiting. Whoever has gets those first, even
+    /// if they have to be read again; looking further meanwhile would only add to what waits, and to what has to be read twice.
+    fn anyone_wants_new(&mut self, lane: &Lane, lent: &Lent<'_>) -> bool {
+        let wants = |keys: &KeyShared, consumer| takes(lane, consumer, lent) && keys.pending.again().first(consumer).is_none();
+        if wants(self, self.taker) {
+            return true;
+        }
+        let taker = self.consumers.iter().copied().find(|consumer| wants(self, *consumer));
+        taker.inspect(|taker| self.taker = *taker).is_some()
+    }
+
     /// Permits of the consumers that take entries.
     fn permits(&self, lane: &Lane, lent: &Lent<'_>) -> i64 {
         let consumers = self.consumers.iter().filter(|consumer| takes(lane, **consumer, lent));
@@ -360,5 +390,8 @@ fn takes(lane: &Lane, consumer: ConsumerIndex, lent: &Lent<'_>) -> bool {
     lane.consumer(consumer).is_some_and(|consumer| consumer.takes(lent.settings.max_unacked_per_consumer))
 }
 
+/// A consumer that has been sent nothing for so long has stopped, as far as publishing is concerned.
+const STOPPED_AFTER_MS: u64 = 100;
+
 /// Entries behind the read position that stay in the cache while something waits.
-const KEPT: i64 = 2_000;
+const KEPT: i64 = 50_000;

@@ -90,8 +90,8 @@ impl Subscription {
         consumer.sent(meta.messages, bytes.len(), false);
         self.messages_out += u64::from(meta.messages);
         self.bytes_out += bytes.len() as u64;
-        let (to, epoch) = (consumer.key, consumer.epoch);
-        turn.out.push(Effect::Deliver { to, at: NOWHERE, redeliveries: 0, ack_set: None, epoch, bytes: bytes.clone() });
+        let (to, epoch, messages) = (consumer.key, consumer.epoch, meta.messages);
+        turn.out.push(Effect::Deliver { to, at: NOWHERE, messages, redeliveries: 0, ack_set: None, epoch, bytes: bytes.clone() });
     }
 
     /// The consumer of the next entry, if it takes it: one that is out of permits does not hold others back, where another may have it.

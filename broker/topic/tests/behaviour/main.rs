@@ -18,6 +18,7 @@ mod failover;
 mod key_shared;
 mod ledgers;
 mod nonpersistent;
+mod pace;
 mod producers;
 mod seeking;
 mod shared;

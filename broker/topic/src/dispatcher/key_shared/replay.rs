@@ -44,6 +44,11 @@ impl Replay {
         self.waiting
     }
 
+    /// How many entries a consumer may be sent of what waits, about.
+    pub(super) fn ready(&self, consumer: ConsumerIndex) -> usize {
+        self.ready.get(consumer as usize).map_or(0, BinaryHeap::len)
+    }
+
     /// The consumers' policy.
     pub(super) fn policy(&self) -> &KeySharedPolicy {
         &self.policy

@@ -1,0 +1,120 @@
+//! Geminga itself as the broker under test.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::Context;
+use serde_json::Value;
+
+use super::{
+    BrokerChoice, disk,
+    started::{Addresses, Recipe, Started},
+};
+use crate::result::{BrokerUnderTest, Disk};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Starts it on free ports and a fresh directory.
+pub(super) fn start(choice: &BrokerChoice) -> anyhow::Result<Started> {
+    let program = match &choice.executable {
+        Some(path) => path.clone(),
+        None => std::env::current_exe().context("this program does not know where it is: give its path by --executable")?,
+    };
+    let home = disk::fresh(choice)?;
+    let data = home.path().join("data");
+    let file_system = disk::file_system(home.path());
+    let settings = settings(choice);
+    let about = BrokerUnderTest {
+        product: "Geminga".to_owned(),
+        version: version(&program)?,
+        command: words(&command(&program, &data, &settings, None)),
+        chosen: choice.chosen(),
+        durability: choice.durability(file_system == "tmpfs"),
+        disk: Disk {
+            file_system,
+            sync_off: choice.sync_off,
+            write_limit: choice.write_limit_mb.map(bytes_per_second),
+            added_sync_ms: choice.added_sync_ms.map(f64::from),
+        },
+        ..BrokerUnderTest::default()
+    };
+    let ready = data.clone();
+    let recipe = Recipe {
+        command: Box::new(move |again| command(&program, &data, &settings, again)),
+        ready: Box::new(move |pid| endpoints(&ready, pid)),
+        patience: PATIENCE,
+        cpus: choice.cpus.clone(),
+    };
+    Started::new(recipe, home, about)
+}
+
+/// The settings of the command line, and those that stand for another disk.
+fn settings(choice: &BrokerChoice) -> Vec<(String, String)> {
+    let mut settings = choice.settings.clone();
+    let mut add = |key: &str, value: String| settings.push((key.to_owned(), value));
+    if choice.sync_off {
+        add("logUnsafeNoSync", "true".to_owned());
+    }
+    if let Some(mb) = choice.write_limit_mb {
+        add("logTestWriteLimitBytesPerSecond", bytes_per_second(mb).to_string());
+    }
+    if let Some(ms) = choice.added_sync_ms {
+        add("logTestSyncDelayMs", ms.to_string());
+    }
+    settings
+}
+
+fn bytes_per_second(megabytes: u32) -> u64 {
+    u64::from(megabytes) * 1_000_000
+}
+
+fn command(program: &Path, data: &Path, settings: &[(String, String)], again: Option<&Addresses>) -> Command {
+    let mut command = Command::new(program);
+    command.arg("--data").arg(data);
+    let port = |url: Option<&str>| url.and_then(|url| url.rsplit_once(':')).map_or("0", |(_, port)| port).to_owned();
+    let ports = [
+        ("brokerServicePort", port(again.map(|addresses| addresses.service_url.as_str()))),
+        ("webServicePort", port(again.map(|addresses| addresses.admin_url.as_str()))),
+    ];
+    for (key, value) in ports {
+        command.args(["--set", &format!("{key}={value}")]);
+    }
+    for (key, value) in settings {
+        command.args(["--set", &format!("{key}={value}")]);
+    }
+    // What steers this program would be settings to the broker.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(|name| name.starts_with("GEMINGA_"))) {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn words(command: &Command) -> Vec<String> {
+    let arguments = command.get_args().map(|word| word.to_string_lossy().into_owned());
+    std::iter::once(command.get_program().to_string_lossy().into_owned()).chain(arguments).collect()
+}
+
+/// What `endpoints.json` says, once the process with this id has written it.
+fn endpoints(data: &Path, pid: u32) -> Option<Addresses> {
+    let json: Value = serde_json::from_slice(&fs::read(data.join("endpoints.json")).ok()?).ok()?;
+    // After a kill the file of the dead process is still there.
+    if json.get("pid")?.as_u64() != Some(u64::from(pid)) {
+        return None;
+    }
+    let text = |key: &str| json.get(key).and_then(Value::as_str).map(str::to_owned);
+    Some(Addresses { service_url: text("pulsar")?, admin_url: text("http")? })
+}
+
+/// What the program says of itself.
+fn version(program: &PathBuf) -> anyhow::Result<String> {
+    let output = Command::new(program)
+        .arg("--version")
+        .output()
+        .with_context(|| format!("{} cannot be started: give the path of geminga by --executable", program.display()))?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Ok(text.split_whitespace().last().unwrap_or("unknown").to_owned())
+}

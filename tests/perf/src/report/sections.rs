@@ -1,0 +1,231 @@
+//! The tables of a run, as titles, heads and rows: the page and the README show the same.
+
+use super::figures::{megabytes, micros, number, percentile, seconds, whole};
+use crate::result::{Durability, LatencySummary, PERCENTILES, ProcessUse, RunResult, ThreadKind, Verdict};
+
+/// A table under its title.
+#[derive(Clone, Debug)]
+pub(crate) struct Section {
+    pub(crate) title: &'static str,
+    pub(crate) head: Vec<String>,
+    pub(crate) rows: Vec<Vec<String>>,
+}
+
+impl Section {
+    fn new(title: &'static str, head: &[&str], rows: Vec<Vec<String>>) -> Option<Self> {
+        (!rows.is_empty()).then(|| Self { title, head: head.iter().map(|&name| name.to_owned()).collect(), rows })
+    }
+}
+
+/// Everything that has a table, without what the run has nothing for.
+pub(crate) fn sections(run: &RunResult) -> Vec<Section> {
+    let all = [latency(run), catch_up(run), processes(run), kinds(run), cache(run), reconnect(run), host(run), correctness(run)];
+    all.into_iter().flatten().collect()
+}
+
+/// The figures to begin with: name and value.
+pub(crate) fn key_figures(run: &RunResult) -> Vec<(&'static str, String)> {
+    let window = &run.throughput.window;
+    let mut figures = vec![
+        ("published per second", whole(window.published_per_second())),
+        ("delivered per second", whole(window.delivered_per_second())),
+    ];
+    let mut latency = |name, summary: &LatencySummary, at| {
+        figures.extend(summary.percentile(at).map(|value| (name, micros(value as f64))));
+    };
+    latency("publish p50", &run.latency.publish, 50.0);
+    latency("publish p99", &run.latency.publish, 99.0);
+    latency("end to end p50", &run.latency.end_to_end, 50.0);
+    latency("end to end p99", &run.latency.end_to_end, 99.0);
+    figures.extend(run.broker_cpu_per_million().map(|cpu| ("broker CPU per million published", seconds(cpu))));
+    figures.extend(run.brokers.first().map(|broker| ("broker memory at most", megabytes(broker.rss_max as f64))));
+    figures
+}
+
+/// `VALID` or `INVALID`, and why.
+pub(crate) fn verdict(run: &RunResult) -> (&'static str, Vec<String>) {
+    match run.correctness.verdict() {
+        Verdict::Valid => ("VALID", Vec::new()),
+        Verdict::Invalid(reasons) => ("INVALID", reasons),
+    }
+}
+
+fn latency(run: &RunResult) -> Option<Section> {
+    let head: Vec<String> = ["", "messages", "mean"].iter().map(|&name| name.to_owned()).collect();
+    let head = head.into_iter().chain(PERCENTILES.map(percentile)).chain(["max".to_owned()]).collect();
+    let row = |name: &str, summary: &LatencySummary| {
+        let begin = [name.to_owned(), whole(summary.count as f64), micros(summary.mean)];
+        let value = |at| summary.percentile(at).map_or_else(|| "–".to_owned(), |value| micros(value as f64));
+        begin.into_iter().chain(PERCENTILES.map(value)).chain([micros(summary.max as f64)]).collect()
+    };
+    let mut rows = vec![row("publish", &run.latency.publish), row("end to end", &run.latency.end_to_end)];
+    rows.extend(run.latency.applications.iter().map(|(name, summary)| row(name, summary)));
+    Some(Section { title: "Latency", head, rows })
+}
+
+fn catch_up(run: &RunResult) -> Option<Section> {
+    let since = |seconds: Option<f64>| seconds.map_or_else(|| "never while publishing".to_owned(), |at| format!("{at:.1} s"));
+    let row = |one: &crate::result::CatchUp| {
+        let backlog = whole(one.backlog_at_join as f64);
+        vec![one.application.clone(), format!("{:.1} s", one.joined), backlog, since(one.since_run_start), since(one.since_join)]
+    };
+    let head = ["application", "joined at", "backlog then", "caught up, since the run's start", "caught up, since it joined"];
+    Section::new("Catching up", &head, run.catch_up.iter().map(row).collect())
+}
+
+fn processes(run: &RunResult) -> Option<Section> {
+    let published = run.throughput.window.published as f64 / 1e6;
+    let per_million = |value: f64| if published > 0.0 { number(value / published) } else { "–".to_owned() };
+    let row = |process: &ProcessUse| {
+        let cores = if process.seconds > 0.0 { process.cpu_seconds / process.seconds } else { 0.0 };
+        let written = process.written_bytes.map_or_else(|| "–".to_owned(), |bytes| megabytes(bytes as f64));
+        vec![
+            process.name.clone(),
+            seconds(process.cpu_seconds),
+            number(cores),
+            per_million(process.cpu_seconds),
+            per_million(process.system_seconds),
+            megabytes(process.rss_mean as f64),
+            megabytes(process.rss_max as f64),
+            per_million(process.voluntary_switches as f64),
+            per_million(process.involuntary_switches as f64),
+            written,
+        ]
+    };
+    let head = [
+        "process",
+        "CPU",
+        "cores busy",
+        "CPU s per million published",
+        "of it in the kernel",
+        "RSS mean",
+        "RSS max",
+        "voluntary switches per million",
+        "involuntary",
+        "written",
+    ];
+    Section::new("Processes, in the measured window", &head, run.brokers.iter().chain(&run.generator).map(row).collect())
+}
+
+fn kinds(run: &RunResult) -> Option<Section> {
+    let threads = run.brokers.first()?.threads.as_ref()?;
+    let row = |(kind, name): (ThreadKind, &str)| {
+        let of_kind: Vec<_> = threads.threads.iter().filter(|thread| thread.kind == kind).collect();
+        let total: f64 = of_kind.iter().map(|thread| thread.share).sum();
+        let most = of_kind.iter().map(|thread| thread.share).fold(0.0, f64::max);
+        let switches: f64 = of_kind.iter().map(|thread| thread.voluntary_switches).sum();
+        let (total, most) = (format!("{:.1} %", total * 100.0), format!("{:.1} %", most * 100.0));
+        vec![name.to_owned(), of_kind.len().to_string(), total, most, whole(switches)]
+    };
+    let kinds = [(ThreadKind::Loop, "I/O loops"), (ThreadKind::LogWriter, "log writer, storage"), (ThreadKind::Helper, "helpers")];
+    let head = ["broker threads", "threads", "share of a core, all", "the busiest", "voluntary switches per second"];
+    Section::new("Broker threads by kind", &head, kinds.map(row).to_vec())
+}
+
+fn cache(run: &RunResult) -> Option<Section> {
+    let cache = run.cache.as_ref()?;
+    let count = |count: Option<u64>| count.map_or_else(|| "–".to_owned(), |count| whole(count as f64));
+    let ratio = cache.hit_ratio().map_or_else(|| "–".to_owned(), |ratio| format!("{:.2} %", ratio * 100.0));
+    let row = vec![
+        cache.source.clone(),
+        ratio,
+        count(Some(cache.hits)),
+        count(Some(cache.misses)),
+        count(cache.storage_reads),
+        count(cache.storage_entries),
+        cache.storage_bytes.map_or_else(|| "–".to_owned(), |bytes| megabytes(bytes as f64)),
+    ];
+    let head = ["source", "hit ratio", "hits", "misses", "storage reads", "entries read", "bytes read"];
+    Section::new("Entry cache", &head, vec![row])
+}
+
+fn reconnect(run: &RunResult) -> Option<Section> {
+    let storm = run.reconnect.as_ref()?;
+    let since = |seconds: Option<f64>| seconds.map_or_else(|| "never".to_owned(), |at| format!("{at:.2} s"));
+    let row = vec![
+        whole(storm.gateways as f64),
+        format!("{:.2} s", storm.ready - storm.stopped),
+        since(storm.all_attached),
+        since(storm.all_publish),
+        whole(storm.acknowledged_lost as f64),
+    ];
+    let head = ["gateways", "broker away", "all attached after", "all publish after", "acknowledged and lost"];
+    Section::new("Reconnect storm", &head, vec![row])
+}
+
+fn host(run: &RunResult) -> Option<Section> {
+    let host = run.host.as_ref()?;
+    let row = vec![
+        host.processors.to_string(),
+        number(host.busy_cores),
+        number(host.other_cores),
+        number(host.steal_cores),
+        number(host.iowait_cores),
+        number(host.load_before),
+        if host.is_noisy() { "noisy" } else { "quiet" }.to_owned(),
+    ];
+    let head = ["processors", "busy", "by others", "stolen", "waiting for storage", "load average before", "host"];
+    Section::new("Host", &head, vec![row])
+}
+
+fn correctness(run: &RunResult) -> Option<Section> {
+    let row = |application: &crate::result::ApplicationCheck| {
+        let counts =
+            [application.received, application.duplicates, application.ordering_violations, application.invalid, application.missing];
+        std::iter::once(application.name.clone()).chain(counts.map(|count| whole(count as f64))).collect()
+    };
+    let head = ["application", "received", "duplicates", "out of order", "invalid", "missing"];
+    Section::new("Correctness, warm-up included", &head, run.correctness.applications.iter().map(row).collect())
+}
+
+/// The broker, the disk and the machine: name and value.
+pub(crate) fn conditions(run: &RunResult) -> Vec<(String, String)> {
+    let (settings, broker) = (&run.settings, &run.settings.broker);
+    let machine = &settings.machine;
+    let mut rows = vec![
+        ("broker", format!("{} {}", broker.product, broker.version)),
+        ("durability", durability(&broker.durability)),
+        ("storage", disk(run)),
+        ("service URL", broker.service_url.clone()),
+        ("chosen settings", chosen(run)),
+        ("broker's processors", broker.cpus.clone().unwrap_or_else(|| "all".to_owned())),
+        ("started as", broker.command.join(" ")),
+        (
+            "machine",
+            format!(
+                "{}, {} processors, {} of memory, {}",
+                machine.processor,
+                machine.processors,
+                megabytes(machine.memory as f64),
+                machine.kernel
+            ),
+        ),
+        ("load generator", settings.program.clone()),
+        ("seed", settings.seed.to_string()),
+        ("changed on the command line", settings.overrides.join(", ")),
+    ];
+    rows.retain(|(_, value)| !value.is_empty());
+    rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+fn durability(durability: &Durability) -> String {
+    match durability {
+        Durability::NotDurable(reasons) => format!("{}: {}", durability.label(), reasons.join("; ")),
+        _ => durability.label().to_owned(),
+    }
+}
+
+fn disk(run: &RunResult) -> String {
+    let disk = &run.settings.broker.disk;
+    let limit = disk.write_limit.map(|bytes| format!("writes held to {} a second", megabytes(bytes as f64)));
+    let delay = disk.added_sync_ms.map(|ms| format!("{ms} ms added to each sync"));
+    let off = disk.sync_off.then(|| "sync switched off".to_owned());
+    let file_system = (!disk.file_system.is_empty()).then(|| disk.file_system.clone());
+    [file_system, off, limit, delay].into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn chosen(run: &RunResult) -> String {
+    let chosen = run.settings.broker.chosen.iter().map(|(key, value)| format!("{key}={value}"));
+    let chosen: Vec<String> = chosen.collect();
+    if chosen.is_empty() { "none, all defaults".to_owned() } else { chosen.join(", ") }
+}
