@@ -1,6 +1,6 @@
 //! What is measured: a scenario, read from YAML, complete and checked before anything connects.
 //!
-//! A file may extend another ([`layers`]); the environment and the command line come on top; what nobody said has the default that
+//! A file may extend another (`layers`); the environment and the command line come on top; what nobody said has the default that
 //! stands here. Everything that is wrong is told at once, by path and value.
 
 pub mod catalog;
