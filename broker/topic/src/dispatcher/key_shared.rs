@@ -348,21 +348,22 @@ impl KeyShared {
     }
 
     fn anyone_takes(&mut self, lane: &Lane, lent: &Lent<'_>) -> bool {
-        if takes(lane, self.taker, lent) {
-            return true;
-        }
-        let taker = self.consumers.iter().find(|consumer| takes(lane, **consumer, lent));
-        taker.inspect(|taker| self.taker = **taker).is_some()
+        self.find_taker(|_, consumer| takes(lane, consumer, lent))
     }
 
     /// Whether there is somebody to look for new entries for: who takes entries and has none waiting. Whoever has gets those first, even
     /// if they have to be read again; looking further meanwhile would only add to what waits, and to what has to be read twice.
     fn anyone_wants_new(&mut self, lane: &Lane, lent: &Lent<'_>) -> bool {
-        let wants = |keys: &KeyShared, consumer| takes(lane, consumer, lent) && keys.pending.again().first(consumer).is_none();
-        if wants(self, self.taker) {
+        self.find_taker(|replay, consumer| takes(lane, consumer, lent) && replay.first(consumer).is_none())
+    }
+
+    /// Whether there is a consumer that will do; whoever took an entry of late is asked first.
+    fn find_taker(&mut self, will_do: impl Fn(&Replay, ConsumerIndex) -> bool) -> bool {
+        let replay = self.pending.again();
+        if will_do(replay, self.taker) {
             return true;
         }
-        let taker = self.consumers.iter().copied().find(|consumer| wants(self, *consumer));
+        let taker = self.consumers.iter().copied().find(|consumer| will_do(replay, *consumer));
         taker.inspect(|taker| self.taker = *taker).is_some()
     }
 
