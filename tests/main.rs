@@ -19,6 +19,7 @@ mod key_shared;
 mod last_message_id;
 mod many_topics;
 mod non_persistent;
+mod own_api;
 mod perf_brokers;
 mod perf_runs;
 mod permissions;

@@ -16,11 +16,32 @@ pub(crate) struct Refusal {
     pub(crate) reason: String,
     /// The methods that would have been allowed, when the method was the mistake.
     pub(crate) allow: Option<String>,
+    /// What programs tell it apart by, in our own API; none for the usual one of its status.
+    pub(crate) code: Option<&'static str>,
+    /// What is wrong where in the body, in our own API: JSON pointers and sentences.
+    pub(crate) flaws: Vec<(String, String)>,
+    /// After how many seconds to try again.
+    pub(crate) retry_after: Option<u64>,
 }
 
 impl Refusal {
     pub(crate) fn new(status: StatusCode, reason: impl Into<String>) -> Self {
-        Self { status, reason: reason.into(), allow: None }
+        Self { status, reason: reason.into(), allow: None, code: None, flaws: Vec::new(), retry_after: None }
+    }
+
+    /// The same, with a code of its own.
+    pub(crate) fn coded(self, code: &'static str) -> Self {
+        Self { code: Some(code), ..self }
+    }
+
+    /// The same, with what is wrong where.
+    pub(crate) fn with_flaws(self, flaws: Vec<(String, String)>) -> Self {
+        Self { flaws, ..self }
+    }
+
+    /// Too much of something; to be tried again after so many seconds.
+    pub(crate) fn too_many(reason: impl Into<String>, retry_after: u64) -> Self {
+        Self { retry_after: Some(retry_after), ..Self::new(StatusCode::TOO_MANY_REQUESTS, reason) }
     }
 
     pub(crate) fn bad_request(reason: impl Into<String>) -> Self {

@@ -13,7 +13,8 @@
 //! request.rs      query and body, read leniently                                      address.rs  names of topics and namespaces
 //! clusters.rs tenants.rs namespaces.rs permissions.rs topics.rs partitions.rs schemas.rs topic_stats.rs lookup.rs brokers.rs metrics.rs ui.rs
 //! errors.rs       errors of the rooms below -> status and reason
-//! json.rs         the only place where our JSON is spelt                              reply.rs  status and body
+//! json.rs         the only place where Pulsar's JSON is spelt                         reply.rs, body.rs  status and body
+//! own/            our own API                                                         visit.rs  what is noted of a request
 //! ```
 //!
 //! To serve another path of Pulsar's is to add a row and a function. The table is also the documentation: `ROUTES.md` is written
@@ -27,6 +28,7 @@
 
 mod address;
 mod admission;
+mod body;
 mod brokers;
 mod clusters;
 mod connection;
@@ -37,6 +39,7 @@ mod lookup;
 mod metrics;
 mod namespaces;
 mod options;
+mod own;
 mod partitions;
 mod permissions;
 mod policies;
@@ -53,6 +56,7 @@ mod tenants;
 mod topic_stats;
 mod topics;
 mod ui;
+mod visit;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -60,12 +64,16 @@ use std::sync::atomic::AtomicUsize;
 use server::{Handle, HttpService};
 
 pub use options::AdminOptions;
+pub use own::audit::AuditFiles;
+pub use own::config::{ConfigChanges, ConfigItem, ConfigRefusal, Configuration};
 pub use routes::{Class, Mark, RouteLine, routes};
 
 /// Everything that requests share.
 struct Site {
     handle: Handle,
     options: AdminOptions,
+    configuration: Arc<dyn Configuration>,
+    own: own::Own,
     router: router::Router,
     running: AtomicUsize,
     health: brokers::Health,
@@ -74,8 +82,8 @@ struct Site {
 /// The handler of HTTP connections for a running server: called on the event loop that owns a connection, and done when the
 /// connection is.
 #[must_use]
-pub fn service(handle: Handle, options: AdminOptions) -> HttpService {
-    let router = router::Router::new(routes::ROUTES);
-    let site = Arc::new(Site { handle, options, router, running: AtomicUsize::new(0), health: brokers::Health::default() });
+pub fn service(handle: Handle, options: AdminOptions, configuration: Arc<dyn Configuration>) -> HttpService {
+    let router = router::Router::new(routes::all());
+    let site = Arc::new(Site { handle, options, configuration, own: own::Own::default(), router, running: AtomicUsize::new(0), health: brokers::Health::default() });
     Arc::new(move |stream, peer| Box::pin(connection::serve(stream, peer, site.clone())))
 }

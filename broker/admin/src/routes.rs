@@ -7,8 +7,9 @@ use hyper::Method;
 use crate::errors::Refusal;
 use crate::reply::Reply;
 use crate::request::Call;
+use crate::own::config::pulsars;
 use crate::{
-    brokers, clusters, lookup, metrics, namespaces, partitions, permissions, policies, schema_policies, schemas, tenants, topic_stats,
+    brokers, clusters, lookup, metrics, namespaces, own, partitions, permissions, policies, schema_policies, schemas, tenants, topic_stats,
     topics, ui,
 };
 
@@ -17,6 +18,8 @@ use crate::{
 pub enum Class {
     /// Everybody.
     Anyone,
+    /// Whoever is known.
+    Known,
     /// Super-users.
     Superuser,
     /// Administrators of the tenant in the path.
@@ -32,6 +35,8 @@ pub enum Mark {
     Core,
     /// Used every day by administrators.
     Common,
+    /// Our own API.
+    Own,
 }
 
 /// A row as the documentation shows it.
@@ -52,7 +57,27 @@ pub struct RouteLine {
 /// Everything that is served, in the order of the documentation.
 pub fn routes() -> impl Iterator<Item = RouteLine> {
     let line = |r: &Route| RouteLine { method: r.method.to_string(), path: r.path, class: r.class, mark: r.mark, summary: r.summary };
-    ROUTES.iter().map(line)
+    all().map(line)
+}
+
+/// Every row there is.
+pub(crate) fn all() -> impl Iterator<Item = &'static Route> {
+    ROUTES.iter().chain(own::routes::ROUTES)
+}
+
+/// Calls that are no GET and change nothing.
+const ASKING: [&str; 4] = [
+    "/admin/v2/schemas/{tenant}/{namespace}/{topic}/compatibility",
+    "/admin/v2/schemas/{tenant}/{namespace}/{topic}/version",
+    "/geminga/v1/config:validate",
+    "/geminga/v1/events/tickets",
+];
+
+impl Route {
+    /// Whether it changes something: then it is written down, and refused where nothing may be changed.
+    pub(crate) fn changes(&self) -> bool {
+        self.method != Method::GET && !ASKING.contains(&self.path)
+    }
 }
 
 /// A row.
@@ -68,6 +93,7 @@ pub(crate) struct Route {
 /// What a handler comes to.
 pub(crate) type Answer = Pin<Box<dyn Future<Output = Result<Reply, Refusal>>>>;
 
+/// Writes rows: mark, class, method, path, handler, what it does; names of query parameters behind a semicolon.
 macro_rules! rows {
     ($($mark:ident $class:ident $method:ident $path:literal => $handler:path, $summary:literal;)*) => {
         &[$(Route {
@@ -80,6 +106,7 @@ macro_rules! rows {
         }),*]
     };
 }
+pub(crate) use rows;
 
 #[rustfmt::skip]
 pub(crate) static ROUTES: &[Route] = rows![
@@ -166,6 +193,12 @@ pub(crate) static ROUTES: &[Route] = rows![
     Core   Anyone      GET    "/admin/v2/brokers/ready" => brokers::ready, "`ok` as soon as requests are served";
     Core   Anyone      GET    "/admin/v2/brokers/version" => brokers::version, "The level of Pulsar's API that is served";
     Common Superuser   GET    "/admin/v2/brokers/leaderBroker" => brokers::leader, "The broker that leads the cluster";
+    Common Superuser   GET    "/admin/v2/brokers/configuration" => pulsars::dynamic, "Settings that can be changed while the broker runs";
+    Common Superuser   GET    "/admin/v2/brokers/configuration/values" => pulsars::values, "What was changed while the broker ran";
+    Common Superuser   GET    "/admin/v2/brokers/configuration/runtime" => pulsars::runtime, "Every setting as it is";
+    Common Superuser   POST   "/admin/v2/brokers/configuration/{key}/{value}" => pulsars::update, "Change a setting while the broker runs";
+    Common Superuser   DELETE "/admin/v2/brokers/configuration/{key}" => pulsars::delete, "Take a change of a setting back";
+    Common Superuser   GET    "/admin/v2/brokers/internal-configuration" => pulsars::internal, "Where metadata and ledgers are kept";
 ];
 
 #[cfg(test)]
@@ -181,12 +214,16 @@ mod tests {
             "# What is served over HTTP\n\n",
             "Written from the table in `src/routes.rs`; after a change there, run the tests of this crate with `GEMINGA_WRITE_DOCS=1`.\n",
             "`{domain}` is `persistent` or `non-persistent`; names after a semicolon are query parameters.\n",
-            "Mark: C is core (clients, probes and widely used tools need it), M is common.\n",
+            "Mark: C is core (clients, probes and widely used tools need it), M is common, G is our own API.\n",
             "Who: who may call it once callers are authenticated.\n\n",
             "| Mark | Who | Call | What |\n|---|---|---|---|\n",
         ));
         for RouteLine { method, path, class, mark, summary } in routes() {
-            let mark = if mark == Mark::Core { "C" } else { "M" };
+            let mark = match mark {
+                Mark::Core => "C",
+                Mark::Common => "M",
+                Mark::Own => "G",
+            };
             writeln!(page, "| {mark} | {class:?} | `{method} {path}` | {summary} |").unwrap();
         }
         page
@@ -205,7 +242,7 @@ mod tests {
     #[test]
     fn no_two_rows_serve_the_same() {
         let mut seen = HashSet::new();
-        for route in ROUTES {
+        for route in all() {
             // Names of parameters make no difference to a caller.
             let shape: Vec<_> = route.path.split('/').map(|s| if s.starts_with('{') && s != "{domain}" { "{}" } else { s }).collect();
             assert!(seen.insert((route.method.clone(), shape)), "{} {}", route.method, route.path);
@@ -215,7 +252,7 @@ mod tests {
     #[test]
     fn every_write_to_clusters_and_tenants_needs_a_superuser() {
         for route in ROUTES.iter().filter(|r| r.method != Method::GET) {
-            let of_all = route.path.starts_with("/admin/v2/clusters") || route.path.starts_with("/admin/v2/tenants");
+            let of_all = ["clusters", "tenants", "brokers"].iter().any(|part| route.path.starts_with(&format!("/admin/v2/{part}")));
             let expected = if of_all { Class::Superuser } else { Class::TenantAdmin };
             assert_eq!(route.class, expected, "{} {}", route.method, route.path);
         }

@@ -15,6 +15,12 @@ use serde_json::{Value, json};
 use server::{Endpoints, Listen, ServerSettings};
 use topic::TopicSettings;
 
+#[path = "http/coverage.rs"]
+mod coverage;
+#[path = "http/events.rs"]
+mod events;
+#[path = "http/own.rs"]
+mod own;
 #[path = "http/schemas.rs"]
 mod schemas;
 
@@ -109,7 +115,7 @@ fn start(options: AdminOptions, change: impl FnOnce(&mut ServerSettings)) -> Soc
         listeners: Vec::new(),
     };
     let store = Arc::new(ledger::MemoryStore::new());
-    let server = bound.start(endpoints, store, metadata, |handle| geminga_admin::service(handle, options)).unwrap();
+    let server = bound.start(endpoints, store, metadata, |handle| geminga_admin::service(handle, options, own::configuration())).unwrap();
     std::mem::forget(server);
     SocketAddr::from((Ipv4Addr::LOCALHOST, http))
 }
@@ -167,7 +173,17 @@ fn ask_at(to: SocketAddr, method: &str, path: &str, body: &str) -> Answer {
     let mut stream = connect(to);
     let kind = if body.is_empty() { "" } else { "Content-Type: application/json\r\n" };
     write!(stream, "{method} {path} HTTP/1.1\r\nHost: h\r\n{kind}Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
-    answer(&mut stream).unwrap()
+    let told = answer(&mut stream).unwrap();
+    noted(method, path, told.status);
+    told
+}
+
+/// Notes a call for the table of what is tested, if somebody wants to know.
+fn noted(method: &str, path: &str, status: u16) {
+    let Some(file) = std::env::var_os(coverage::CALLS) else { return };
+    let mut file = std::fs::OpenOptions::new().append(true).create(true).open(file).unwrap();
+    // One write a line, so that threads do not mix theirs.
+    file.write_all(format!("{status} {method} {path}\n").as_bytes()).unwrap();
 }
 
 fn ask(method: &str, path: &str, body: &str) -> Answer {

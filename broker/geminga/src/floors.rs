@@ -5,7 +5,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use admin::AdminOptions;
+use admin::{AdminOptions, AuditFiles};
 use ledger::log::LogOptions;
 use ledger::{LedgerLimits, Retention};
 use metadata::EmbeddedOptions;
@@ -18,7 +18,6 @@ use crate::config::checks::exposure;
 use crate::config::listeners::{AdvertisedListener, Endpoint, Scheme};
 use crate::config::topics::AutoTopicType;
 use crate::config::{Auth, ByteSize, Config, Tls};
-use crate::data_dir::DataDir;
 
 /// A consumer that seeks comes back after its back-off; until then a reader's cursor must be kept for it.
 const NON_DURABLE_GRACE: Duration = Duration::from_secs(30);
@@ -30,7 +29,7 @@ const NEVER_MS: u64 = 100 * 365 * 86_400_000;
 ///
 /// # Errors
 /// A host that cannot be resolved.
-pub fn server_settings(config: &Config, data: &DataDir) -> io::Result<ServerSettings> {
+pub fn server_settings(config: &Config, epoch: u64) -> io::Result<ServerSettings> {
     let endpoints = config.network.endpoints();
     let (connections, memory) = (&config.connections, &config.memory);
     Ok(ServerSettings {
@@ -77,7 +76,7 @@ pub fn server_settings(config: &Config, data: &DataDir) -> io::Result<ServerSett
         },
         shutdown_timeout: config.upkeep.shutdown_timeout,
         unacked: crowd_limit(config),
-        topic: topic_settings(config, data),
+        topic: topic_settings(config, epoch),
     })
 }
 
@@ -114,6 +113,7 @@ fn auth_settings(auth: &Auth) -> Option<AuthSettings> {
         proxy_roles: auth.proxy_roles.clone(),
         verify_original: auth.verify_original,
         authorize: auth.authorization,
+        max_failures: auth.max_failures,
         superusers: auth.superusers.clone(),
         wildcards: auth.wildcards,
     })
@@ -132,7 +132,7 @@ fn auto_partitions(config: &Config) -> Option<u32> {
     }
 }
 
-fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
+fn topic_settings(config: &Config, epoch: u64) -> TopicSettings {
     let (dispatch, ledgers, topics, timing) = (&config.dispatch, &config.ledgers, &config.topics, &config.timing);
     TopicSettings {
         ledger: LedgerLimits {
@@ -177,7 +177,7 @@ fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
         expiry_check_ms: millis(timing.expiry_check),
         auto_subscription: topics.auto_subscription,
         // The epoch counts the starts on the data directory, so a name is never made twice.
-        producer_name_prefix: format!("{}-{}", config.network.cluster_name, data.epoch),
+        producer_name_prefix: format!("{}-{}", config.network.cluster_name, epoch),
     }
 }
 
@@ -259,6 +259,13 @@ pub fn admin_options(config: &Config) -> AdminOptions {
         max_body_bytes: http.max_body.map_or(AdminOptions::default().max_body_bytes, ByteSize::as_usize),
         max_concurrent_requests: http.max_requests.get() as usize,
         warning: exposure(config).map(str::to_owned),
+        not_durable: config.trial.warning().map(str::to_owned),
+        read_only: http.read_only,
+        audit: http.audit.then(|| AuditFiles {
+            directory: config.storage.data_directory.join("audit"),
+            max_bytes: http.audit_size.get(),
+        }),
+        masked_fields: http.masked_fields.clone(),
         status_file: config.upkeep.status_file.clone(),
         ..AdminOptions::default()
     }

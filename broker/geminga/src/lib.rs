@@ -12,6 +12,7 @@ pub mod floors;
 pub mod logging;
 pub mod produce;
 pub mod reach;
+pub mod running;
 pub mod signals;
 pub mod standalone;
 pub mod start;

@@ -79,6 +79,8 @@ impl Worker {
             ack_set: ack_set.as_deref().map_or(&[][..], |set| &set.0),
             consumer_epoch: epoch,
         };
+        self.stats.messages_out += u64::from(messages);
+        self.stats.bytes_out += bytes.len() as u64;
         wire::encode_message_header(connection.out.tail(), &delivery, bytes.len());
         connection.out.payload(bytes);
         if !connection.stalled && connection.out.len() > limit {

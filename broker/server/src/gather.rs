@@ -29,6 +29,11 @@ impl Gather {
         Gather { interval, began: now, rate: 0.0, letters: 0 }
     }
 
+    /// From the next rest on.
+    pub(crate) fn set_interval(&mut self, interval: Duration) {
+        self.interval = interval;
+    }
+
     /// A letter was sent or read.
     pub(crate) fn count(&mut self) {
         self.letters += 1;

@@ -93,7 +93,7 @@ impl Worker {
     }
 
     fn load(&mut self, name: TopicName, waiting: Vec<Opener>) {
-        let create = self.shared.settings.auto_topic_creation && waiting.iter().any(Opener::may_create);
+        let create = self.settings.auto_topic_creation && waiting.iter().any(Opener::may_create);
         self.names.insert(name.clone(), Named::Loading(waiting));
         let request = LoadRequest { name, create };
         let (shared, worker) = (self.shared.clone(), self.index);
@@ -103,9 +103,9 @@ impl Worker {
             let outcome = match shared.draining.load(Ordering::Acquire) {
                 true => Err(LoadError::Draining),
                 false if request.name.is_persistent() => {
-                    crate::loader::load(&*shared.metadata, &*shared.store, &shared.settings, &request).map(Loaded::Persistent)
+                    crate::loader::load(&*shared.metadata, &*shared.store, &shared.live(), &request).map(Loaded::Persistent)
                 }
-                false => crate::loader::load_non_persistent(&*shared.metadata, &shared.settings, &request).map(Loaded::NonPersistent),
+                false => crate::loader::load_non_persistent(&*shared.metadata, &shared.live(), &request).map(Loaded::NonPersistent),
             };
             shared.post(worker, Letter::Loaded { name: request.name, outcome: Box::new(outcome) });
             if shared.policy_changes.load(Ordering::Acquire) != changes {
@@ -134,7 +134,7 @@ impl Worker {
             }
             // Somebody who may not create asked first: those who may get their own try.
             Err(LoadError::NotFound(_))
-                if self.shared.settings.auto_topic_creation
+                if self.settings.auto_topic_creation
                     && waiting.iter().any(Opener::may_create)
                     && !waiting.iter().all(Opener::may_create) =>
             {

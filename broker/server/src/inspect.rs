@@ -1,8 +1,11 @@
 //! Numbers, copied from their owners.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
+use ledger::{EntryId, LedgerId, ReadRange};
 use tokio::sync::oneshot;
 use topic::stats::TopicStats;
 use wire::TopicName;
@@ -63,6 +66,27 @@ fn worker_stats(worker: &mut Worker, topics: bool) -> (WorkerStats, Vec<(TopicNa
         false => Vec::new(),
     };
     (counters, topics)
+}
+
+/// Reads stored entries; see [`Handle::entries`].
+pub(crate) async fn entries(
+    shared: &Shared,
+    ledger: i64,
+    entries: RangeInclusive<i64>,
+    max_bytes: usize,
+) -> Result<Vec<(i64, Bytes)>, TopicError> {
+    let (tell, told) = oneshot::channel();
+    let (from, last) = entries.into_inner();
+    let range = ReadRange {
+        ledger: LedgerId(ledger),
+        from: EntryId(from),
+        last: EntryId(last),
+        max_entries: usize::try_from(last.saturating_sub(from).saturating_add(1)).unwrap_or(0),
+        max_bytes,
+    };
+    shared.store.read(range, Box::new(move |read| drop(tell.send(read))));
+    let read = told.await.map_err(|_| TopicError::Gone)?.map_err(|error| TopicError::Storage(error.to_string()))?;
+    Ok(read.into_iter().map(|entry| (entry.id.0, entry.bytes)).collect())
 }
 
 /// Every worker answers, the log takes appends, metadata can be read.

@@ -45,7 +45,7 @@ impl Worker {
         job: impl FnOnce(&dyn MetadataStore) -> Command + Send + 'static,
     ) {
         let shared = self.shared.clone();
-        let max = shared.settings.max_lookups;
+        let max = self.settings.max_lookups;
         if shared.lookups.fetch_add(1, Ordering::Relaxed) >= max {
             shared.lookups.fetch_sub(1, Ordering::Relaxed);
             let message = format!("{max} lookups are being answered, the most there may be (maxConcurrentLookupRequest): try again");
@@ -107,9 +107,9 @@ impl Worker {
             Ok(name) => name,
             Err((error, message)) => return self.tell(key, &partitions_failed(request_id, error, message)),
         };
-        let create = self.shared.settings.auto_topic_creation && get.metadata_auto_creation_enabled();
-        let auto_partitions = self.shared.settings.auto_topic_partitions.filter(|_| create);
-        let limit = self.shared.settings.max_partitions;
+        let create = self.settings.auto_topic_creation && get.metadata_auto_creation_enabled();
+        let auto_partitions = self.settings.auto_topic_partitions.filter(|_| create);
+        let limit = self.settings.max_partitions;
         let fail = move |error, message| partitions_failed(request_id, error, message);
         let wanted = (Wanted::Use(name.clone()), "Client is not authorized to Get Partition Metadata");
         self.answer_from_metadata(key, fail, wanted, move |metadata| {

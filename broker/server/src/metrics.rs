@@ -45,6 +45,14 @@ pub struct WorkerStats {
     pub cache_bytes: u64,
     /// Loaded topics.
     pub topics: u64,
+    /// Messages that its connections sent and that were taken on.
+    pub messages_in: u64,
+    /// Their bytes.
+    pub bytes_in: u64,
+    /// Messages given to its connections.
+    pub messages_out: u64,
+    /// Their bytes.
+    pub bytes_out: u64,
 }
 
 /// Numbers of a whole server.

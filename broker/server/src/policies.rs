@@ -69,7 +69,7 @@ pub(crate) fn follow(shared: &Arc<Shared>) -> Result<Watch, MetadataError> {
 /// Reads the policies anew, not on the store's own thread, and tells the workers.
 pub(crate) fn apply(shared: &Arc<Shared>, namespace: NamespaceName) {
     let of = shared.clone();
-    shared.control.run(move || match settings(&*of.metadata, &namespace, &of.settings.topic) {
+    shared.control.run(move || match settings(&*of.metadata, &namespace, &of.live().topic) {
         Ok(settings) => {
             for mailbox in &of.mailboxes {
                 let (namespace, settings) = (namespace.clone(), settings.clone());
@@ -81,7 +81,7 @@ pub(crate) fn apply(shared: &Arc<Shared>, namespace: NamespaceName) {
 }
 
 /// Changes may have been missed: the namespaces of all loaded topics are looked at.
-fn resync(shared: &Shared) {
+pub(crate) fn resync(shared: &Shared) {
     for mailbox in &shared.mailboxes {
         mailbox.post(Letter::Call(Box::new(|worker| {
             let mut namespaces: Vec<_> = worker.topics.iter_mut().map(|(_, _, hosted)| hosted.topic.name().namespace()).collect();

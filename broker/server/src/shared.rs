@@ -1,9 +1,10 @@
 //! What all workers read: set once at the start, or behind locks that the road of a message never touches.
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use ledger::{LedgerStore, StoreHealth};
 use metadata::{MetadataError, MetadataStore};
@@ -11,7 +12,7 @@ use tokio::sync::watch;
 use wire::TopicName;
 
 use crate::admission::Admission;
-use crate::auth::{Access, Auth, Credentials, Denied, Identity, Wanted};
+use crate::auth::{Access, Auth, Credentials, Denied, Identity, Unproven, Wanted};
 use crate::control::Control;
 use crate::crowding::Crowding;
 use crate::handle::Endpoints;
@@ -31,7 +32,10 @@ pub type HttpService = Arc<dyn Fn(Stream, Caller) -> Pin<Box<dyn Future<Output =
 
 /// See the module.
 pub(crate) struct Shared {
+    /// As it was started.
     pub(crate) settings: ServerSettings,
+    /// As it is now: see `live.rs`.
+    pub(crate) live: RwLock<Arc<ServerSettings>>,
     pub(crate) endpoints: Endpoints,
     /// Keys and certificates, where TLS is spoken.
     pub(crate) tls: Option<Tls>,
@@ -79,10 +83,19 @@ impl Shared {
     }
 
     /// Who shows these credentials, if they may do what they ask for. Blocks: for control threads.
-    pub(crate) fn admit(&self, shown: &Credentials, original: Option<&str>, access: Access) -> Result<Option<Identity>, Denied> {
+    pub(crate) fn admit(
+        &self,
+        from: IpAddr,
+        shown: &Credentials,
+        original: Option<&str>,
+        access: Access,
+    ) -> Result<Option<Identity>, Denied> {
         let Some(auth) = &self.auth else { return Ok(None) };
-        let who = auth.identify(shown).and_then(|who| auth.speak_for(who, original, None));
-        let who = who.map_err(|error| Denied::Unproven(error.to_string()))?;
+        let who = auth.identify_from(from, shown).and_then(|who| auth.speak_for(who, original, None));
+        let who = who.map_err(|error| match error {
+            Unproven::Again(seconds) => Denied::Again(seconds),
+            other => Denied::Unproven(other.to_string()),
+        })?;
         let wanted = Wanted::from(access);
         match self.allows(&who, &wanted) {
             Ok(true) => Ok(Some(who)),

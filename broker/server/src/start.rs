@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, RwLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -132,6 +132,7 @@ impl Bound {
             failed: watch::Sender::new(None),
             draining: AtomicBool::new(false),
             policy_changes: AtomicU64::new(0),
+            live: RwLock::new(Arc::new(self.settings.clone())),
             settings: self.settings,
         });
         let handle = Handle { shared: shared.clone() };

@@ -23,6 +23,7 @@ use crate::listener::Speaks;
 use crate::lull::Lulls;
 use crate::metrics::WorkerStats;
 use crate::patience::Patience;
+use crate::settings::ServerSettings;
 use crate::shared::Shared;
 use crate::slots::Slots;
 use crate::storage::Storage;
@@ -36,6 +37,8 @@ const SWEEP_MS: u64 = 1000;
 pub(crate) struct Worker {
     pub(crate) index: u16,
     pub(crate) shared: Arc<Shared>,
+    /// Settings in force.
+    pub(crate) settings: Arc<ServerSettings>,
     pub(crate) now: Now,
     clock: Clock,
     pub(crate) connections: Slots<Connection>,
@@ -105,6 +108,7 @@ impl Worker {
     pub(crate) fn new(index: u16, shared: Arc<Shared>) -> Worker {
         let workers = shared.mailboxes.len();
         let clock = Clock::start();
+        let settings = shared.live();
         Worker {
             index,
             now: clock.now(),
@@ -127,7 +131,7 @@ impl Worker {
             held: 0,
             weighed: 0,
             store_health: StoreHealth::Ready,
-            gather: Gather::new(shared.settings.turn_interval, Instant::now()),
+            gather: Gather::new(settings.turn_interval, Instant::now()),
             lulls: Lulls::default(),
             next_sweep: None,
             letters: Vec::new(),
@@ -136,6 +140,7 @@ impl Worker {
             signal: Rc::new(TurnSignal::default()),
             handshakes: Rc::default(),
             stats: WorkerStats { worker: index, ..WorkerStats::default() },
+            settings,
             shared,
         }
     }

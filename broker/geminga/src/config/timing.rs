@@ -11,17 +11,20 @@ settings! {
     /// When messages are delivered that ask for a delay, and when messages expire that nobody acknowledges.
     pub struct Timing, "Delays and expiry" {
         /// Whether messages that ask for a delay get it, on Shared and Key_Shared subscriptions. Off, they are delivered at once.
-        delayed: bool = "delayedDeliveryEnabled", Flag, default true;
+        delayed: bool = "delayedDeliveryEnabled", Flag, default true, dynamic "for messages that are read later";
         /// How late a delayed message may be. Shorter ticks wake the broker more often.
-        tick: Duration = "delayedDeliveryTickTimeMillis", milliseconds(1, u32::MAX as u64), default Duration::from_secs(1);
+        tick: Duration = "delayedDeliveryTickTimeMillis", milliseconds(1, u32::MAX as u64), default Duration::from_secs(1),
+            dynamic "at once";
         /// The longest delay that a message may ask for, counted from its publish time; a publish that asks for more is refused.
-        max_delay: Option<Duration> = "delayedDeliveryMaxDelayInMillis", TimeOrOff(TimeUnit::Milliseconds), default None;
+        max_delay: Option<Duration> = "delayedDeliveryMaxDelayInMillis", TimeOrOff(TimeUnit::Milliseconds), default None,
+            dynamic "for messages that come later";
         /// Whether no delayed message may come early. None ever does; the key is accepted either way.
         strict: bool = "isDelayedDeliveryDeliverAtTimeStrict", Flag, default true, pulsar "false: up to one tick early";
         /// Messages older than this are dropped from the backlog of durable subscriptions.
-        ttl: Option<Duration> = "ttlDurationDefaultInSeconds", TimeOrOff(TimeUnit::Seconds), default None;
+        ttl: Option<Duration> = "ttlDurationDefaultInSeconds", TimeOrOff(TimeUnit::Seconds), default None, dynamic "at once";
         /// How often expired messages are looked for; they stay that much longer at most.
-        expiry_check: Duration = "messageExpiryCheckIntervalInMinutes", minutes(1, u32::MAX as u64), default Duration::from_secs(300);
+        expiry_check: Duration = "messageExpiryCheckIntervalInMinutes", minutes(1, u32::MAX as u64), default Duration::from_secs(300),
+            dynamic "after the next look";
     }
 }
 
