@@ -42,5 +42,5 @@ pub use metadata::Metadata;
 pub use producer::{Producer, ProducerOptions, Sending};
 pub use receipts::{Receipt, Receipts};
 pub use tls::TlsOptions;
-pub use hyper::Method;
+pub use hyper::{HeaderMap as Headers, Method};
 pub use wire::{ProducerAccessMode, ServerError, SubscriptionType};
