@@ -27,6 +27,7 @@ mod producer_access;
 mod readers;
 mod receipts;
 mod redelivery;
+mod remote;
 mod restart;
 mod schemas;
 mod second_broker;

@@ -82,7 +82,8 @@ async fn examine(http: &Http) -> Map<String, Value> {
 /// Names of topics, the first that come.
 async fn names(http: &Http, tenants: &Value) -> Vec<String> {
     let mut topics = Vec::new();
-    let strings = |value: &Value| -> Vec<String> { value.as_array().into_iter().flatten().filter_map(|v| v.as_str().map(str::to_owned)).collect() };
+    let strings =
+        |value: &Value| -> Vec<String> { value.as_array().into_iter().flatten().filter_map(|v| v.as_str().map(str::to_owned)).collect() };
     for tenant in strings(tenants) {
         for namespace in strings(&ask(http, &format!("/admin/v2/namespaces/{}", encoded(&tenant))).await) {
             if topics.len() >= TOPICS {

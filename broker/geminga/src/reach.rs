@@ -45,7 +45,7 @@ pub struct WhoFlags {
 
 /// Over TLS.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "TLS (with pulsar+ssl://)")]
+#[command(next_help_heading = "TLS (with pulsar+ssl:// and https://)")]
 pub struct TlsFlags {
     /// Certificates (PEM) that vouch for the broker, instead of those that this system trusts
     #[arg(long, value_name = "FILE", env = "GEMINGA_TLS_TRUST")]

@@ -18,7 +18,9 @@ pub(crate) enum ContextVerb {
     /// The contexts there are; a star is at the current one
     List,
     /// Keep the given --admin-url, credentials and TLS files under a name, and make it the current context
-    #[command(after_help = "Example:\n  geminga admin context set prod --admin-url https://broker:8443 --token-file prod.token --tls-trust ca.pem")]
+    #[command(
+        after_help = "Example:\n  geminga admin context set prod --admin-url https://broker:8443 --token-file prod.token --tls-trust ca.pem"
+    )]
     Set {
         /// Its name
         name: String,

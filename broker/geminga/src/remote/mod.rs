@@ -197,7 +197,9 @@ pub(crate) fn refuse_failures(http: &Http, method: &client::Method, path: &str, 
     let advice = match answer.status {
         401 => "\n  Say who you are: --token, --token-file, --user or --tls-cert; a context can keep them.",
         403 => "\n  Ask for the permission, or use the credentials of an administrator.",
-        404 if reason.starts_with("there is no such") => "\n  This broker does not have that part of the interface; `brokers version` tells its level.",
+        404 if reason.starts_with("there is no such") => {
+            "\n  This broker does not have that part of the interface; `brokers version` tells its level."
+        }
         503 | 429 => "\n  Try again in a moment.",
         _ => "",
     };

@@ -33,6 +33,7 @@ pub(crate) fn answer(answer: &Answer, show: Show, form: Form) -> String {
     };
     match (form, show, &value) {
         (Form::Json, ..) => pretty(&value),
+        (_, _, Value::Null) => String::new(),
         (_, _, Value::Array(items)) if items.iter().all(|item| !item.is_object()) => lines(items),
         (Form::People, Show::TopicStats, Value::Object(_)) => topic_stats(&value),
         (Form::People, _, Value::Object(_)) => outline(&value),

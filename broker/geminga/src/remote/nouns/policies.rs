@@ -72,7 +72,7 @@ fn triple(policy: &Policy, path: String, place: Arg) -> Vec<Verb> {
     let whose = if is_topic { "orders" } else { "public/default" };
     let end = path.rsplit('/').next().unwrap_or_default();
     let make = if is_put(end, is_topic) { Verb::put } else { Verb::post };
-    let mut set = make(format!("set-{name}"), path.clone(), format!("Set {about}")).with(place.clone());
+    let mut set = make(format!("set-{name}"), path.clone(), format!("Set {about}")).with(place);
     for arg in &policy.takes {
         // Of all policies this one alone is sent in the query, and only for topics.
         let is_in_query = is_topic && arg.name == "messageTTL";
@@ -83,7 +83,7 @@ fn triple(policy: &Policy, path: String, place: Arg) -> Vec<Verb> {
         "backlog-quota" => (path.replace("backlogQuota", "backlogQuotaMap"), true),
         _ => (path.clone(), false),
     };
-    let get = Verb::get(format!("get-{name}{}", if quota { "s" } else { "" }), read, format!("Show {about}")).with(place.clone());
+    let get = Verb::get(format!("get-{name}{}", if quota { "s" } else { "" }), read, format!("Show {about}")).with(place);
     let remove = Verb::delete(format!("remove-{name}"), path, format!("Take back {about}")).with(place);
     let remove = if quota { remove.with(QUOTA_TYPE.query("backlogQuotaType")) } else { remove };
     let mut verbs = vec![set, get.with(applied).example(whose)];
@@ -110,7 +110,9 @@ fn keeping() -> Vec<Policy> {
             .with(Arg::flag("time", Kind::Minutes, "This long; -1 for ever").short('t').needed().field("retentionTimeInMinutes"))
             .example("--size 10G --time 3h"),
         policy("message-ttl", "messageTTL", "messageTTL", "after what time messages expire that nobody acknowledges")
-            .with(Arg::flag("messageTTL", Kind::Seconds, "The time; 0 never").short('t').also(&["ttl", "message-ttl"]).needed().to(To::Body))
+            .with(
+                Arg::flag("messageTTL", Kind::Seconds, "The time; 0 never").short('t').also(&["ttl", "message-ttl"]).needed().to(To::Body),
+            )
             .example("--ttl 1d"),
         policy("backlog-quota", "backlogQuota", "backlogQuota", "how much subscriptions may leave unacknowledged")
             .with(Arg::flag("limit", Kind::Bytes, "At most this much").short('l').field("limitSize"))
@@ -122,7 +124,12 @@ fn keeping() -> Vec<Policy> {
             .with(Arg::flag("bookkeeper-ensemble", Kind::Integer, "Copies").short('e').or("1").field("bookkeeperEnsemble"))
             .with(Arg::flag("bookkeeper-write-quorum", Kind::Integer, "Copies").short('w').or("1").field("bookkeeperWriteQuorum"))
             .with(Arg::flag("bookkeeper-ack-quorum", Kind::Integer, "Copies").short('a').or("1").field("bookkeeperAckQuorum"))
-            .with(Arg::flag("ml-mark-delete-max-rate", Kind::Real, "Writes a second").short('r').or("1").field("managedLedgerMaxMarkDeleteRate"))
+            .with(
+                Arg::flag("ml-mark-delete-max-rate", Kind::Real, "Writes a second")
+                    .short('r')
+                    .or("1")
+                    .field("managedLedgerMaxMarkDeleteRate"),
+            )
             .example("--ml-mark-delete-max-rate 2"),
         policy("inactive-topic-policies", "inactiveTopicPolicies", "inactiveTopicPolicies", "when topics that nobody uses are removed")
             .with(Arg::flag("", Kind::OnOff, "Remove them").needed().field("deleteWhileInactive"))
@@ -151,21 +158,37 @@ fn dispatch(name: &'static str, end: &'static str, about: &'static str) -> Polic
 fn rates() -> Vec<Policy> {
     vec![
         policy("publish-rate", "publishRate", "publishRate", "how much may be published to a topic")
-            .with(Arg::flag("msg-publish-rate", Kind::Integer, "Messages a second; -1 any").short('m').or("-1").field("publishThrottlingRateInMsg"))
-            .with(Arg::flag("byte-publish-rate", Kind::Bytes, "Bytes a second; -1 any").short('b').or("-1").field("publishThrottlingRateInByte"))
+            .with(
+                Arg::flag("msg-publish-rate", Kind::Integer, "Messages a second; -1 any")
+                    .short('m')
+                    .or("-1")
+                    .field("publishThrottlingRateInMsg"),
+            )
+            .with(
+                Arg::flag("byte-publish-rate", Kind::Bytes, "Bytes a second; -1 any")
+                    .short('b')
+                    .or("-1")
+                    .field("publishThrottlingRateInByte"),
+            )
             .example("--msg-publish-rate 100"),
         dispatch("dispatch-rate", "dispatchRate", "how much a topic may deliver"),
         dispatch("subscription-dispatch-rate", "subscriptionDispatchRate", "how much a subscription may be given"),
         dispatch("replicator-dispatch-rate", "replicatorDispatchRate", "how much may go to another cluster"),
         policy("subscribe-rate", "subscribeRate", "subscribeRate", "how often a consumer may attach")
-            .with(Arg::flag("subscribe-rate", Kind::Integer, "Times; -1 any").also(&["sr"]).or("-1").field("subscribeThrottlingRatePerConsumer"))
+            .with(
+                Arg::flag("subscribe-rate", Kind::Integer, "Times; -1 any")
+                    .also(&["sr"])
+                    .or("-1")
+                    .field("subscribeThrottlingRatePerConsumer"),
+            )
             .with(Arg::flag("subscribe-rate-period", Kind::Seconds, "In this time").also(&["st"]).or("30").field("ratePeriodInSecond"))
             .example("--subscribe-rate 10"),
     ]
 }
 
 fn limit(name: &'static str, namespace: &'static str, topic: &'static str, about: &'static str) -> Policy {
-    let most = Arg::flag("max", Kind::Integer, "At most; 0 without limit").short('c').also(&["max-producers", "max-consumers", "max-topics"]);
+    let most =
+        Arg::flag("max", Kind::Integer, "At most; 0 without limit").short('c').also(&["max-producers", "max-consumers", "max-topics"]);
     policy(name, namespace, topic, about).with(most.needed().to(To::Body)).example("--max 10")
 }
 
@@ -175,15 +198,30 @@ fn limits() -> Vec<Policy> {
         limit("max-producers", "", "maxProducers", "how many producers it may have"),
         limit("max-consumers-per-topic", "maxConsumersPerTopic", "", "how many consumers a topic may have"),
         limit("max-consumers", "", "maxConsumers", "how many consumers it may have"),
-        limit("max-consumers-per-subscription", "maxConsumersPerSubscription", "maxConsumersPerSubscription", "how many share a subscription"),
-        limit("max-subscriptions-per-topic", "maxSubscriptionsPerTopic", "maxSubscriptionsPerTopic", "how many subscriptions a topic may have"),
+        limit(
+            "max-consumers-per-subscription",
+            "maxConsumersPerSubscription",
+            "maxConsumersPerSubscription",
+            "how many share a subscription",
+        ),
+        limit(
+            "max-subscriptions-per-topic",
+            "maxSubscriptionsPerTopic",
+            "maxSubscriptionsPerTopic",
+            "how many subscriptions a topic may have",
+        ),
         limit("max-topics-per-namespace", "maxTopicsPerNamespace", "", "how many topics it may have"),
         limit("max-unacked-messages-per-consumer", "maxUnackedMessagesPerConsumer", "", "how many a consumer may have unacknowledged"),
         limit("max-unacked-messages-on-consumer", "", "maxUnackedMessagesOnConsumer", "how many a consumer may have unacknowledged"),
         limit("max-unacked-messages-per-subscription", "maxUnackedMessagesPerSubscription", "", "how many may be unacknowledged in all"),
         limit("max-unacked-messages-on-subscription", "", "maxUnackedMessagesOnSubscription", "how many may be unacknowledged in all"),
         limit("max-message-size", "", "maxMessageSize", "how many bytes a message may have"),
-        limit("deduplication-snapshot-interval", "deduplicationSnapshotInterval", "deduplicationSnapshotInterval", "entries between snapshots"),
+        limit(
+            "deduplication-snapshot-interval",
+            "deduplicationSnapshotInterval",
+            "deduplicationSnapshotInterval",
+            "entries between snapshots",
+        ),
     ]
 }
 
@@ -209,7 +247,12 @@ fn switches() -> Vec<Policy> {
     vec![
         switch("deduplication", "deduplication", "deduplicationEnabled", "whether messages that are sent twice are stored once"),
         switch("encryption-required", "encryptionRequired", "", "whether producers must encrypt"),
-        switch("schema-validation-enforce", "schemaValidationEnforced", "schemaValidationEnforced", "whether producers must bring a schema"),
+        switch(
+            "schema-validation-enforce",
+            "schemaValidationEnforced",
+            "schemaValidationEnforced",
+            "whether producers must bring a schema",
+        ),
         switch("is-allow-auto-update-schema", "isAllowAutoUpdateSchema", "", "whether clients add schemas"),
         policy("schema-compatibility-strategy", "schemaCompatibilityStrategy", "schemaCompatibilityStrategy", "which schemas may follow")
             .with(strategy)
@@ -219,17 +262,27 @@ fn switches() -> Vec<Policy> {
             .with(kinds)
             .with(Arg::flag("num-partitions", Kind::Integer, "Of how many partitions").short('n').field("defaultNumPartitions"))
             .example("--enable --type partitioned --num-partitions 4"),
-        policy("auto-subscription-creation", "autoSubscriptionCreation", "autoSubscriptionCreation", "whether clients create subscriptions")
-            .with(Arg::flag("", Kind::OnOff, "They do").needed().field("allowAutoSubscriptionCreation"))
-            .example("--enable"),
+        policy(
+            "auto-subscription-creation",
+            "autoSubscriptionCreation",
+            "autoSubscriptionCreation",
+            "whether clients create subscriptions",
+        )
+        .with(Arg::flag("", Kind::OnOff, "They do").needed().field("allowAutoSubscriptionCreation"))
+        .example("--enable"),
         policy("delayed-delivery", "delayedDelivery", "delayedDelivery", "whether messages may be delivered later than they come")
             .with(Arg::flag("", Kind::OnOff, "They may").needed().field("active"))
             .with(Arg::flag("time", Kind::Millis, "How exactly").short('t').or("1s").field("tickTime"))
             .with(Arg::flag("max-delay", Kind::Millis, "At most this late").also(&["md"]).field("maxDelayInMillis"))
             .example("--enable --time 1s"),
-        policy("subscription-types-enabled", "subscriptionTypesEnabled", "subscriptionTypesEnabled", "which kinds of subscription are allowed")
-            .with(Arg::flag("types", Kind::List, "Of Exclusive, Shared, Failover, Key_Shared").short('t').needed().to(To::Body))
-            .example("--types Shared,Failover"),
+        policy(
+            "subscription-types-enabled",
+            "subscriptionTypesEnabled",
+            "subscriptionTypesEnabled",
+            "which kinds of subscription are allowed",
+        )
+        .with(Arg::flag("types", Kind::List, "Of Exclusive, Shared, Failover, Key_Shared").short('t').needed().to(To::Body))
+        .example("--types Shared,Failover"),
         policy("subscription-auth-mode", "subscriptionAuthMode", "", "how subscriptions belong to roles")
             .with(Arg::flag("mode", Kind::OneOf(&["None", "Prefix"]), "By their names' beginning, or not").short('m').needed().to(To::Body))
             .example("--mode Prefix"),
