@@ -18,6 +18,7 @@ mod instructions;
 mod key_shared;
 mod last_message_id;
 mod many_topics;
+mod metrics;
 mod non_persistent;
 mod perf_brokers;
 mod perf_runs;

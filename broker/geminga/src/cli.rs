@@ -9,6 +9,7 @@ use crate::apply::Apply;
 use crate::check::Check;
 use crate::completion::Completion;
 use crate::doctor::Doctor;
+use crate::generate::Generate;
 use crate::logging::Format;
 use crate::reach::Broker;
 use crate::remote;
@@ -88,6 +89,9 @@ pub enum Command {
     Check(Box<Check>),
     /// Write one file with all that a bug report needs
     Doctor(Box<Doctor>),
+    /// Print a dashboard or a scrape configuration for what `/metrics` tells
+    #[command(subcommand)]
+    Generate(Generate),
     /// Print a script that lets a shell complete the command line
     Completion(Completion),
     /// Measure a broker of this protocol, and check that it loses and reorders nothing

@@ -13,6 +13,7 @@ pub mod data_dir;
 pub mod doctor;
 pub mod endpoints;
 pub mod floors;
+pub mod generate;
 pub mod logging;
 pub mod produce;
 pub mod reach;

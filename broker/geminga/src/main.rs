@@ -8,7 +8,7 @@ use geminga::cli::{Cli, Command, Tls, exit, spelt_out};
 use geminga::standalone;
 use geminga::start::{self, StartError};
 use geminga::terminal::print;
-use geminga::{apply, check, completion, consume, doctor, produce, remote, tls_init, token};
+use geminga::{apply, check, completion, consume, doctor, generate, produce, remote, tls_init, token};
 
 fn main() -> ExitCode {
     let began = Instant::now();
@@ -29,6 +29,7 @@ fn main() -> ExitCode {
         Command::Apply(args) => told(apply::run(&args)),
         Command::Check(args) => told(check::run(&args)),
         Command::Doctor(args) => told(doctor::run(&args)),
+        Command::Generate(what) => print(&generate::run(&what)),
         Command::Completion(args) => print(&completion::run(&args)),
         Command::Perf(args) => perf::cli::main(&args),
     }
