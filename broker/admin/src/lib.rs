@@ -63,7 +63,7 @@ use std::sync::atomic::AtomicUsize;
 
 use server::{Handle, HttpService};
 
-pub use options::AdminOptions;
+pub use options::{AdminOptions, MetricsOptions};
 pub use own::audit::AuditFiles;
 pub use own::config::{ConfigChanges, ConfigItem, ConfigRefusal, Configuration};
 pub use routes::{Class, Mark, RouteLine, routes};

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -22,8 +23,8 @@ use crate::rfc3339;
 
 /// How long a look is good for, for somebody who asks.
 pub(crate) const LASTS: Duration = Duration::from_secs(1);
-/// Rates are taken over at least so long: shorter, they are noise.
-const RATES_OVER: Duration = Duration::from_millis(900);
+/// Rates are taken over so long, at least and at most: shorter they are noise, longer they are of another time.
+const RATES_OVER: RangeInclusive<Duration> = Duration::from_millis(900)..=Duration::from_secs(30);
 
 /// Something that is made when it is asked for, once for all who ask at the same time, and kept for a while.
 pub(crate) struct Kept<T>(Mutex<Option<(Instant, Arc<T>)>>);
@@ -241,7 +242,7 @@ fn fold(names: &[Named], loaded: Vec<(TopicName, Seen)>, before: Option<(Instant
     subscriptions.sort_unstable_by(|a, b| a.id.cmp(&b.id));
     let mut now = Topics { topics, subscriptions };
     if let Some((since, before)) = before
-        && since.elapsed() >= RATES_OVER
+        && RATES_OVER.contains(&since.elapsed())
     {
         now.take_rates(&before, since.elapsed().as_secs_f64());
     }

@@ -90,6 +90,10 @@ impl TopicRow {
             msg_backlog: stats.subscriptions.iter().map(|s| s.backlog).sum(),
             unacked_messages: stats.subscriptions.iter().map(|s| s.unacked_messages).sum(),
             storage_size: stats.storage_bytes,
+            msg_rate_in: stats.rates.messages_in,
+            msg_throughput_in: stats.rates.bytes_in,
+            msg_rate_out: stats.rates.messages_out,
+            msg_throughput_out: stats.rates.bytes_out,
             ..Self::default()
         }
     }
@@ -105,8 +109,13 @@ impl TopicRow {
         self.msg_backlog += part.msg_backlog;
         self.unacked_messages += part.unacked_messages;
         self.storage_size += part.storage_size;
+        self.msg_rate_in += part.msg_rate_in;
+        self.msg_throughput_in += part.msg_throughput_in;
+        self.msg_rate_out += part.msg_rate_out;
+        self.msg_throughput_out += part.msg_throughput_out;
     }
 
+    /// Rates since another look, which are fresher than those of the last period of statistics.
     pub(crate) fn take_rates(&mut self, old: &Self, seconds: f64) {
         self.msg_rate_in = rate(self.msg_in_counter, old.msg_in_counter, seconds);
         self.msg_throughput_in = rate(self.bytes_in_counter, old.bytes_in_counter, seconds);
@@ -171,6 +180,8 @@ impl SubscriptionRow {
             bytes_out_counter: stats.bytes_out,
             msg_redelivered: stats.messages_redelivered,
             msg_expired: stats.messages_expired,
+            msg_rate_out: stats.rates.messages_out,
+            msg_throughput_out: stats.rates.bytes_out,
             name: stats.name,
             ..Self::default()
         }
@@ -195,6 +206,8 @@ impl SubscriptionRow {
         self.bytes_out_counter += part.bytes_out_counter;
         self.msg_redelivered += part.msg_redelivered;
         self.msg_expired += part.msg_expired;
+        self.msg_rate_out += part.msg_rate_out;
+        self.msg_throughput_out += part.msg_throughput_out;
     }
 
     pub(crate) fn take_rates(&mut self, old: &Self, seconds: f64) {
