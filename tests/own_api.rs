@@ -84,7 +84,7 @@ async fn messages_are_looked_at_without_a_subscription() {
     let producer = produce(&client, "t").await;
     publish(&producer, numbers(0..3)).await;
     publish_batch(&producer, 3, 4).await;
-    let keyed = Message { key: Some("k".into()), ..Message::new(r#"{"pin":1}"#) };
+    let keyed = Message { key: Some(client::Key::text("k")), ..Message::new(r#"{"pin":1}"#) };
     soon("a receipt", producer.send(keyed)).await.expect("stored");
     let browse = |query: &str| json(&broker, &format!("/geminga/v1/messages?topic={TOPIC}&{query}"));
     let values = |found: &Value| found["messages"].as_array().expect("messages").iter().map(|m| m["value"].clone()).collect::<Vec<_>>();

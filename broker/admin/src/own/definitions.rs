@@ -88,7 +88,11 @@ fn read(m: &dyn MetadataStore, only: Option<&str>) -> Result<Definitions, Refusa
             Err(TenantError::NotFound(_)) => continue,
             found => found?,
         };
-        for local in namespaces::list(m, &name)? {
+        let locals = match namespaces::list(m, &name) {
+            Err(NamespaceError::UnknownTenant(_)) => continue,
+            locals => locals?,
+        };
+        for local in locals {
             read_namespace(m, NamespacePath::new(&name, &local), &mut all)?;
         }
         all.tenants.push(TenantDefinition { name, admin_roles: tenant.admin_roles, allowed_clusters: tenant.allowed_clusters });
@@ -360,11 +364,14 @@ async fn act(handle: &Handle, deed: Deed) -> Result<(), Refusal> {
             let set = move |m: &dyn MetadataStore| {
                 let at = NamespacePath::parse(&wanted.name).ok_or_else(|| NamespaceError::BadName(wanted.name.clone()))?;
                 namespaces::update(m, at, |policies| {
-                    gone.iter().for_each(|field| drop(policies.unset(field)));
+                    for field in &gone {
+                        policies.unset(field);
+                    }
                     for (field, value) in &wanted.policies {
-                        match value {
-                            Value::Null => drop(policies.unset(field)),
-                            value => policies.set(field, value)?,
+                        if value.is_null() {
+                            policies.unset(field);
+                        } else {
+                            policies.set(field, value)?;
                         }
                     }
                     Ok(())

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use metadata::namespaces;
+use metadata::namespaces::{self, NamespaceError};
 use metadata::paths::{self, Domain, NamespacePath, Place};
 use metadata::{MetadataError, MetadataStore, Watch, WatchEvent, partitioned, tenants, topics};
 use server::stats::TopicStats;
@@ -162,7 +162,12 @@ impl Inventory {
 fn list(store: &dyn MetadataStore) -> Result<Vec<Named>, MetadataError> {
     let mut all = Vec::new();
     for tenant in tenants::list(store).map_err(unreadable)? {
-        for local in namespaces::list(store, &tenant).map_err(unreadable)? {
+        let locals = match namespaces::list(store, &tenant) {
+            // Deleted a moment ago.
+            Err(NamespaceError::UnknownTenant(_)) => continue,
+            locals => locals.map_err(unreadable)?,
+        };
+        for local in locals {
             let Ok(namespace) = NamespaceName::new(&tenant, &local) else { continue };
             let at = NamespacePath::new(&tenant, &local);
             for (domain, kept_as) in [(wire::Domain::Persistent, Domain::Persistent), (wire::Domain::NonPersistent, Domain::NonPersistent)] {

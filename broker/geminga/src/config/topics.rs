@@ -38,7 +38,8 @@ settings! {
         auto_subscription: bool = "allowAutoSubscriptionCreation", Flag, default true, dynamic "at once";
         /// Bundles that a new namespace is divided into: the units in which topics move between brokers.
         default_bundles: NonZeroU32 = "defaultNumberOfNamespaceBundles", Number(NonZeroU32::MIN, MAX_PARTITIONS),
-            default const { NonZeroU32::new(4).unwrap() }, pulsar "4, dynamic "for namespaces that come later"; 32 in 5.0";
+            default const { NonZeroU32::new(4).unwrap() }, pulsar "4; 32 in 5.0",
+            dynamic "for namespaces that come later";
         /// Consumed messages are kept this long. Takes disk; readers and new subscriptions can go back as far.
         retention_time: Option<Duration> = "defaultRetentionTimeInMinutes", TimeOrForEver(TimeUnit::Minutes), default Some(Duration::ZERO);
         /// Consumed messages are kept up to this size per topic.
@@ -66,7 +67,7 @@ settings! {
         unacked_share: f64 = "maxUnackedMessagesPerSubscriptionOnBrokerBlocked", Number(0.0, 1.0), default 0.16;
         /// Entries that one read of a subscription asks for at most. Larger reads cost memory, smaller ones turns.
         max_read_entries: NonZeroU32 = "dispatcherMaxReadBatchSize", Number(NonZeroU32::MIN, MAX_BATCH), default const { NonZeroU32::new(1_000).unwrap() },
-            pulsar "100, dynamic "from the next read on"; 500 in 5.0";
+            pulsar "100; 500 in 5.0", dynamic "from the next read on";
         /// Entries that the first read after a failed one asks for at most; each read that works doubles it.
         min_read_entries: NonZeroU32 = "dispatcherMinReadBatchSize", Number(NonZeroU32::MIN, MAX_BATCH), default NonZeroU32::MIN,
             dynamic "from the next read on";

@@ -132,7 +132,7 @@ static LENIENT: LazyLock<()> = LazyLock::new(|| {
 });
 
 /// What a message says of itself is a stranger's word: the crate takes no more memory for a part of it than a message may have.
-static MODEST: LazyLock<usize> = LazyLock::new(|| apache_avro::max_allocation_bytes(MOST_MEMORY));
+static MODEST: LazyLock<usize> = LazyLock::new(|| apache_avro::util::max_allocation_bytes(MOST_MEMORY));
 const MOST_MEMORY: usize = 8 << 20;
 
 static NAME: LazyLock<Regex> = LazyLock::new(|| regex(r"^[A-Za-z_$\u{80}-\u{10FFFF}][A-Za-z0-9_$\u{80}-\u{10FFFF}]*$"));
