@@ -62,7 +62,7 @@ pub(crate) async fn described(call: &Call, topic: TopicName, count: u32) -> Resu
 }
 
 async fn auto_create(call: &Call, topic: TopicName) -> Result<Option<u32>, TopicError> {
-    let settings = call.handle().settings();
+    let settings = call.handle().live();
     match (settings.auto_topic_creation, settings.auto_topic_partitions) {
         (false, _) => Err(TopicError::NotFound(topic)),
         // Without partitions it comes into being when its first producer or consumer arrives.
@@ -96,7 +96,7 @@ fn wanted(body: &[u8]) -> Result<Partitions, Refusal> {
 }
 
 fn count(call: &Call, wanted: i64) -> Result<u32, Refusal> {
-    let limit = call.handle().settings().max_partitions;
+    let limit = call.handle().live().max_partitions;
     within(wanted, limit)
 }
 

@@ -79,18 +79,21 @@ impl Visit {
         self.who.as_ref().map_or_else(|| self.caller.address.ip().to_string(), |who| who.role.to_string())
     }
 
-    /// Whether it has to be written down: what changes something, and whoever was turned away.
-    fn is_audited(&self, status: StatusCode) -> bool {
-        let Some(route) = self.route else { return false };
-        route.changes() || matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS)
+    /// Whether it has to be written down: what changes something, and whoever was turned away, as far as there is room for those.
+    /// With it, for how many there was none before.
+    fn is_audited(&self, site: &Site, status: StatusCode) -> Option<u64> {
+        let turned_away = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::TOO_MANY_REQUESTS);
+        match self.route {
+            Some(_) if turned_away => site.own.audit.has_room(self.began),
+            Some(route) if route.changes() => Some(0),
+            _ => None,
+        }
     }
 
     /// Writes it down, if it has to be, before it is answered.
     pub(crate) async fn audit(&self, site: &Arc<Site>, reply: &Reply) {
         let (Some(route), Some(files)) = (self.route, site.options.audit.clone()) else { return };
-        if !self.is_audited(reply.status()) {
-            return;
-        }
+        let Some(unwritten) = self.is_audited(site, reply.status()) else { return };
         let entry = Entry {
             seq: 0,
             prev: String::new(),
@@ -107,6 +110,7 @@ impl Visit {
             body_sha256: None,
             idempotency_key: self.idempotency_key.clone(),
             request_id: self.id.clone(),
+            unwritten,
         };
         let (of, body) = (site.clone(), self.body.clone());
         let add = move |_: &dyn metadata::MetadataStore| {

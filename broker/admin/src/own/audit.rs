@@ -8,6 +8,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -62,13 +63,31 @@ pub(crate) struct Entry {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) idempotency_key: Option<String>,
     pub(crate) request_id: String,
+    /// Others who were turned away before, and for whom there was no room.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub(crate) unwritten: u64,
 }
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
+/// Lines a minute for those who are turned away: whoever cannot come in shall not push out what others did.
+const TURNED_AWAY: u32 = 120;
 
 /// See the module. All of it blocks: for control threads.
 #[derive(Default)]
 pub(crate) struct Audit {
     log: Mutex<Option<Log>>,
     trouble: Mutex<Option<String>>,
+    turned_away: Mutex<TurnedAway>,
+}
+
+#[derive(Default)]
+struct TurnedAway {
+    since: Option<Instant>,
+    written: u32,
+    unwritten: u64,
 }
 
 struct Log {
@@ -83,6 +102,20 @@ impl Audit {
     /// What keeps it from being written, if anything does.
     pub(crate) fn trouble(&self) -> Option<String> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether there is room for one more who was turned away; else it is counted, and told of with the next one.
+    pub(crate) fn has_room(&self, now: Instant) -> Option<u64> {
+        let mut away = self.turned_away.lock().unwrap_or_else(PoisonError::into_inner);
+        if away.since.is_none_or(|since| now.duration_since(since) >= Duration::from_secs(60)) {
+            (away.since, away.written) = (Some(now), 0);
+        }
+        if away.written >= TURNED_AWAY {
+            away.unwritten += 1;
+            return None;
+        }
+        away.written += 1;
+        Some(std::mem::take(&mut away.unwritten))
     }
 
     /// Adds a line; its number and what it follows are set here. Returns it as it was written.
@@ -332,6 +365,7 @@ mod tests {
             body_sha256: None,
             idempotency_key: None,
             request_id: "r".into(),
+            unwritten: 0,
         }
     }
 
@@ -419,6 +453,15 @@ mod tests {
         assert!(odd.items.iter().all(|entry| entry.principal.as_deref() == Some("odd")) && odd.items.len() == 3);
         let one = find(&files.directory, &Question { resource: Some("y149".into()), ..question(9) }).unwrap();
         assert_eq!(one.items.len(), 1);
+    }
+
+    #[test]
+    fn those_who_are_turned_away_do_not_push_out_what_others_did() {
+        let (audit, now) = (Audit::default(), Instant::now());
+        let written = (0..1_000).filter(|_| audit.has_room(now).is_some()).count();
+        assert_eq!(written, 120);
+        assert_eq!(audit.has_room(now + Duration::from_secs(61)), Some(880), "how many there was no room for is told");
+        assert_eq!(audit.has_room(now + Duration::from_secs(61)), Some(0));
     }
 
     #[test]

@@ -194,13 +194,16 @@ fn plan(m: &dyn MetadataStore, wanted: Definitions, replace: bool, cluster: &str
     let mut steps = Steps::new();
     let step = |action, kind, name: &str, changes| Step { action, kind, name: name.to_owned(), changes };
     check(&wanted, &now)?;
+    let known_topics: BTreeMap<&str, &TopicDefinition> = now.topics.iter().map(|topic| (topic.name.as_str(), topic)).collect();
+    let known_spaces: BTreeMap<&str, &NamespaceDefinition> = now.namespaces.iter().map(|space| (space.name.as_str(), space)).collect();
+    let known_tenants: BTreeMap<&str, &TenantDefinition> = now.tenants.iter().map(|tenant| (tenant.name.as_str(), tenant)).collect();
     for mut tenant in wanted.tenants.clone() {
         if tenant.allowed_clusters.is_empty() {
             tenant.allowed_clusters.push(cluster.to_owned());
         }
-        match now.tenants.iter().find(|known| known.name == tenant.name) {
+        match known_tenants.get(tenant.name.as_str()) {
             None => steps.push((step(Action::Create, "tenant", &tenant.name, Vec::new()), Deed::SetTenant(tenant))),
-            Some(known) if *known != tenant => {
+            Some(known) if **known != tenant => {
                 let mut changes = Vec::new();
                 if known.admin_roles != tenant.admin_roles {
                     changes.push("adminRoles".to_owned());
@@ -214,7 +217,7 @@ fn plan(m: &dyn MetadataStore, wanted: Definitions, replace: bool, cluster: &str
         }
     }
     for namespace in &wanted.namespaces {
-        match now.namespaces.iter().find(|known| known.name == namespace.name) {
+        match known_spaces.get(namespace.name.as_str()) {
             None => steps.push((step(Action::Create, "namespace", &namespace.name, Vec::new()), Deed::AddNamespace(namespace.clone()))),
             Some(known) => {
                 let differs = |(field, value): &(&String, &Value)| known.policies.get(*field).unwrap_or(&Value::Null) != *value;
@@ -231,7 +234,7 @@ fn plan(m: &dyn MetadataStore, wanted: Definitions, replace: bool, cluster: &str
     }
     for topic in &wanted.topics {
         let partitions = |topic: &TopicDefinition| topic.partitions.map_or_else(|| "none".to_owned(), |count| count.to_string());
-        match now.topics.iter().find(|known| known.name == topic.name) {
+        match known_topics.get(topic.name.as_str()) {
             None => steps.push((step(Action::Create, "topic", &topic.name, Vec::new()), Deed::AddTopic(topic.clone()))),
             Some(known) => match (known.partitions, topic.partitions) {
                 (before, after) if before == after => {}
@@ -254,11 +257,12 @@ fn plan(m: &dyn MetadataStore, wanted: Definitions, replace: bool, cluster: &str
 
 /// Removes what `replace` removes; topics go before their namespaces.
 fn remove(now: &Definitions, wanted: &Definitions, steps: &mut Steps) -> Result<(), Refusal> {
-    let names = |namespace: &str| wanted.namespaces.iter().any(|wanted| wanted.name == namespace);
+    let named: BTreeSet<&str> = wanted.namespaces.iter().map(|space| space.name.as_str()).collect();
+    let wanted_topics: BTreeSet<&str> = wanted.topics.iter().map(|topic| topic.name.as_str()).collect();
     let mut kept = BTreeSet::new();
     for topic in &now.topics {
         let name = parsed(&topic.name)?;
-        let goes = names(name.namespace_str()) && !wanted.topics.iter().any(|wanted| wanted.name == topic.name);
+        let goes = named.contains(name.namespace_str()) && !wanted_topics.contains(topic.name.as_str());
         if goes {
             let step = Step { action: Action::Delete, kind: "topic", name: topic.name.clone(), changes: Vec::new() };
             steps.push((step, Deed::DeleteTopic(name, topic.partitions.is_some())));
@@ -269,7 +273,7 @@ fn remove(now: &Definitions, wanted: &Definitions, steps: &mut Steps) -> Result<
     for namespace in &now.namespaces {
         let tenant = namespace.name.split('/').next().unwrap_or_default();
         let of_named_tenant = wanted.tenants.iter().any(|wanted| wanted.name == tenant);
-        if of_named_tenant && !names(&namespace.name) && !kept.contains(&namespace.name) {
+        if of_named_tenant && !named.contains(namespace.name.as_str()) && !kept.contains(&namespace.name) {
             let step = Step { action: Action::Delete, kind: "namespace", name: namespace.name.clone(), changes: Vec::new() };
             steps.push((step, Deed::DeleteNamespace(namespace.name.clone())));
         }

@@ -157,20 +157,21 @@ fn topics_are_listed_page_by_page_with_partitions_folded() {
 
 #[test]
 fn ten_thousand_topics_are_listed_in_no_time() {
-    let own = start(AdminOptions::default(), |settings| settings.max_partitions = 0);
-    // One transaction makes them all.
-    assert_eq!(ask_at(own, "PUT", "/admin/v2/persistent/public/default/many/partitions", "10000").status, 204);
-    let plain = json!({"topics": (0..200).map(|n| json!({"name": format!("persistent://public/default/t{n}")})).collect::<Vec<_>>()});
-    let made = asked(own, "POST", "/geminga/v1/definitions", "Prefer: wait=30\r\n", &plain.to_string());
-    assert_eq!(made.status, 200, "{made:?}");
-    let page = || ask_at(own, "GET", "/geminga/v1/topics?limit=1000&sort=-msgBacklog", "");
-    let first = page();
-    assert_eq!(first.json()["approxTotal"], 201);
-    let times: Vec<Duration> = (0..9).map(|_| {
+    let own = own(|_| ());
+    let topics: Vec<Value> = (0..10_000).map(|n| json!({"name": format!("persistent://public/default/t{n}")})).collect();
+    let made = asked(own, "POST", "/geminga/v1/definitions", "Prefer: wait=30\r\n", &json!({ "topics": topics }).to_string());
+    assert!(matches!(made.status, 200 | 202), "{made:?}");
+    let place = made.header("location").unwrap().to_owned();
+    while ask_at(own, "GET", &place, "").json()["state"] == "running" {}
+    let page = || ask_at(own, "GET", "/geminga/v1/topics?limit=100&sort=-msgBacklog", "");
+    assert_eq!(page().json()["approxTotal"], 10_000);
+    let timed = |_| {
         let began = Instant::now();
         assert_eq!(page().status, 200);
         began.elapsed()
-    }).collect();
+    };
+    let times: Vec<Duration> = (0..9).map(timed).collect();
+    // Told, not judged: how fast a machine is does not decide a test.
     println!("a page of 10,000 topics, in the profile of tests: {:?}", times.iter().min().unwrap());
 }
 
