@@ -118,7 +118,10 @@ async fn what_is_connected_is_listed_and_can_be_closed() {
     assert_eq!((&list("producers")[0]["topic"], &list("producers")[0]["msgCounter"]), (&json!(TOPIC), &json!(5)));
     assert_eq!((&list("consumers")[0]["subscription"], &list("subscriptions")[0]["type"]), (&json!("s"), &json!("Shared")));
     let topic = &json(&broker, "/geminga/v1/topics?q=default/t&sort=-msgInCounter")["items"][0];
-    assert_eq!((&topic["producers"], &topic["consumers"], &topic["subscriptions"], &topic["msgInCounter"]), (&json!(1), &json!(1), &json!(1), &json!(5)));
+    assert_eq!(
+        (&topic["producers"], &topic["consumers"], &topic["subscriptions"], &topic["msgInCounter"]),
+        (&json!(1), &json!(1), &json!(1), &json!(5))
+    );
     let connections = list("connections");
     let busy: Vec<&Value> = connections.as_array().expect("a list").iter().filter(|c| c["producers"] == 1).collect();
     assert_eq!(busy.len(), 1, "{connections}");

@@ -18,7 +18,10 @@ pub(crate) trait Feed: 'static {
 /// See the module.
 pub(crate) enum Body {
     /// What is left of it, and whether the loop may do something else first.
-    Whole { rest: Bytes, rested: bool },
+    Whole {
+        rest: Bytes,
+        rested: bool,
+    },
     Stream(Box<dyn Feed>),
 }
 

@@ -84,6 +84,14 @@ struct Site {
 #[must_use]
 pub fn service(handle: Handle, options: AdminOptions, configuration: Arc<dyn Configuration>) -> HttpService {
     let router = router::Router::new(routes::all());
-    let site = Arc::new(Site { handle, options, configuration, own: own::Own::default(), router, running: AtomicUsize::new(0), health: brokers::Health::default() });
+    let site = Arc::new(Site {
+        handle,
+        options,
+        configuration,
+        own: own::Own::default(),
+        router,
+        running: AtomicUsize::new(0),
+        health: brokers::Health::default(),
+    });
     Arc::new(move |stream, peer| Box::pin(connection::serve(stream, peer, site.clone())))
 }

@@ -117,8 +117,9 @@ fn params(row: &Row, raw: &[&str]) -> Result<Params, Refusal> {
 }
 
 fn not_there(method: &Method, path: &str) -> Refusal {
-    let in_pulsar =
-        ["/admin/", "/lookup/", "/ws/", "/geminga/"].iter().any(|prefix| format!("/{}/", split(path).collect::<Vec<_>>().join("/")).starts_with(prefix));
+    let in_pulsar = ["/admin/", "/lookup/", "/ws/", "/geminga/"]
+        .iter()
+        .any(|prefix| format!("/{}/", split(path).collect::<Vec<_>>().join("/")).starts_with(prefix));
     if in_pulsar {
         Refusal::not_found(format!(
             "{method} {path} is not there: either no such path exists, or this version of Geminga does not serve it yet"

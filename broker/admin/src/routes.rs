@@ -5,9 +5,9 @@ use std::pin::Pin;
 use hyper::Method;
 
 use crate::errors::Refusal;
+use crate::own::config::pulsars;
 use crate::reply::Reply;
 use crate::request::Call;
-use crate::own::config::pulsars;
 use crate::{
     brokers, clusters, lookup, metrics, namespaces, own, partitions, permissions, policies, schema_policies, schemas, tenants, topic_stats,
     topics, ui,

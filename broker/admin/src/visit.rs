@@ -46,7 +46,8 @@ pub(crate) struct Visit {
 impl Visit {
     pub(crate) fn new(site: &Site, caller: &Caller, method: &Method, path: &str, headers: &HeaderMap) -> Self {
         let header = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
-        let given = header(&REQUEST_ID).filter(|id| !id.is_empty() && id.len() <= LONGEST_ID && id.bytes().all(|byte| byte.is_ascii_graphic()));
+        let given =
+            header(&REQUEST_ID).filter(|id| !id.is_empty() && id.len() <= LONGEST_ID && id.bytes().all(|byte| byte.is_ascii_graphic()));
         let made = || format!("{:x}-{:x}", site.own.run & 0xff_ffff, site.own.requests.fetch_add(1, Ordering::Relaxed));
         Self {
             began: Instant::now(),

@@ -19,6 +19,8 @@ use topic::TopicSettings;
 mod coverage;
 #[path = "http/events.rs"]
 mod events;
+#[path = "http/grants.rs"]
+mod grants;
 #[path = "http/own.rs"]
 mod own;
 #[path = "http/schemas.rs"]

@@ -263,10 +263,7 @@ pub fn admin_options(config: &Config) -> AdminOptions {
         warning: exposure(config).map(str::to_owned),
         not_durable: config.trial.warning().map(str::to_owned),
         read_only: http.read_only,
-        audit: http.audit.then(|| AuditFiles {
-            directory: config.storage.data_directory.join("audit"),
-            max_bytes: http.audit_size.get(),
-        }),
+        audit: http.audit.then(|| AuditFiles { directory: config.storage.data_directory.join("audit"), max_bytes: http.audit_size.get() }),
         masked_fields: http.masked_fields.clone(),
         status_file: config.upkeep.status_file.clone(),
         metrics: metrics_options(config),

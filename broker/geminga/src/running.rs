@@ -139,7 +139,9 @@ fn may_change(key: &str) -> Result<(), ConfigRefusal> {
     match setting {
         Some(setting) if setting.dynamic.is_some() => Ok(()),
         Some(_) => Err(ConfigRefusal::Static(format!("{key} takes a new start: set it in the file, the environment or a flag"))),
-        None if known::verdict(key).is_some() => Err(ConfigRefusal::Static(format!("{key} is not acted on here, so changing it changes nothing"))),
+        None if known::verdict(key).is_some() => {
+            Err(ConfigRefusal::Static(format!("{key} is not acted on here, so changing it changes nothing")))
+        }
         None => {
             let meant = known::meant(key).map(|meant| format!(", did you mean {meant}?")).unwrap_or_default();
             Err(ConfigRefusal::Unknown(format!("there is no setting {key}{meant}")))
@@ -219,7 +221,10 @@ mod tests {
     fn an_item_tells_where_its_value_comes_from_and_whether_it_can_be_changed() {
         let sources = Sources {
             dynamic: BTreeMap::from([("ttlDurationDefaultInSeconds".to_owned(), "60".to_owned())]),
-            flags: vec![("ttlDurationDefaultInSeconds".into(), "9".into(), "--set".into()), ("clusterName".into(), "c".into(), "--set".into())],
+            flags: vec![
+                ("ttlDurationDefaultInSeconds".into(), "9".into(), "--set".into()),
+                ("clusterName".into(), "c".into(), "--set".into()),
+            ],
             ..Sources::default()
         };
         let loaded = loaded(&sources);
@@ -232,7 +237,8 @@ mod tests {
 
     #[test]
     fn secrets_are_not_shown() {
-        let sources = Sources { flags: vec![("tokenSecretKey".into(), "data:;base64,c2VjcmV0".into(), "--set".into())], ..Sources::default() };
+        let sources =
+            Sources { flags: vec![("tokenSecretKey".into(), "data:;base64,c2VjcmV0".into(), "--set".into())], ..Sources::default() };
         let secret = item(&loaded(&sources), "tokenSecretKey");
         assert!(secret.secret && !secret.value.contains("c2VjcmV0"), "{secret:?}");
     }
@@ -241,7 +247,9 @@ mod tests {
     fn only_what_acts_at_once_can_be_changed_and_a_misspelt_key_finds_the_one_that_was_meant() {
         assert_eq!(may_change("ttlDurationDefaultInSeconds"), Ok(()));
         assert!(matches!(may_change("numIOThreads"), Err(ConfigRefusal::Static(_))));
-        assert!(matches!(may_change("ttlDurationDefaultInSecond"), Err(ConfigRefusal::Unknown(why)) if why.contains("ttlDurationDefaultInSeconds")));
+        assert!(
+            matches!(may_change("ttlDurationDefaultInSecond"), Err(ConfigRefusal::Unknown(why)) if why.contains("ttlDurationDefaultInSeconds"))
+        );
     }
 
     #[test]

@@ -61,7 +61,8 @@ impl Worker {
         let (shared, from) = (self.shared.clone(), connection.address.ip());
         self.shared.control.run(move || {
             let Some(auth) = &shared.auth else { return };
-            let outcome = auth.identify_from(from, &shown).and_then(|who| auth.speak_for(who, original.as_deref(), shown_to_proxy.as_ref()));
+            let outcome =
+                auth.identify_from(from, &shown).and_then(|who| auth.speak_for(who, original.as_deref(), shown_to_proxy.as_ref()));
             shared.post(key.worker, Letter::Judgement(Box::new(move |worker| worker.judged(key, peer, version, outcome))));
         });
         Ok(())

@@ -69,7 +69,8 @@ fn name(key: ConnectionKey) -> String {
 
 fn key(name: &str) -> Option<ConnectionKey> {
     let mut parts = name.split('-');
-    let key = ConnectionKey { worker: parts.next()?.parse().ok()?, slot: parts.next()?.parse().ok()?, generation: parts.next()?.parse().ok()? };
+    let key =
+        ConnectionKey { worker: parts.next()?.parse().ok()?, slot: parts.next()?.parse().ok()?, generation: parts.next()?.parse().ok()? };
     parts.next().is_none().then_some(key)
 }
 
@@ -149,7 +150,7 @@ impl<T: Send + 'static, L: Fn(&mut Worker, usize, &mut Vec<T>) + Send + 'static>
         while slot < (self.end)(worker) {
             (self.look)(worker, slot, &mut rows);
             slot += 1;
-            if slot % 8 == 0 && began.elapsed() >= STEP {
+            if slot.is_multiple_of(8) && began.elapsed() >= STEP {
                 let rest = Letter::Call(Box::new(move |worker: &mut Worker| self.step(worker, slot, rows)));
                 // Through the mailbox and not at once: the sockets have their say between two steps.
                 return worker.shared.post(worker.index, rest);

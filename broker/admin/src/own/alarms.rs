@@ -75,7 +75,12 @@ pub(crate) fn look(site: &Site, stats: &ServerStats, process: &ProcessStats) -> 
         found.push(("few-file-descriptors", WARNING, summary, "raise the limit of open files of this process (ulimit -n)"));
     }
     if let Some(error) = site.own.audit.trouble() {
-        found.push(("audit-not-written", WARNING, format!("the audit log cannot be written: {error}"), "look at the disk and the rights of the data directory"));
+        found.push((
+            "audit-not-written",
+            WARNING,
+            format!("the audit log cannot be written: {error}"),
+            "look at the disk and the rights of the data directory",
+        ));
     }
     let blocked = site.handle.blocked_addresses();
     if blocked > 0 {

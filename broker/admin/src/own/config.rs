@@ -101,7 +101,8 @@ impl From<ConfigRefusal> for Refusal {
                 Self::unprocessable(reason).coded("wrong-value").with_flaws(flaws)
             }
             ConfigRefusal::Stale { revision } => {
-                Self::precondition(format!("The configuration is at revision {revision}, the request names another")).coded("stale-revision")
+                Self::precondition(format!("The configuration is at revision {revision}, the request names another"))
+                    .coded("stale-revision")
             }
             ConfigRefusal::Failed(reason) => Self::internal(reason),
         }
@@ -203,7 +204,8 @@ struct OneChange {
 
 /// POST: changes several settings, all or none; `dryRun` only says whether they could be.
 pub(crate) async fn apply(call: Call) -> Result<Reply, Refusal> {
-    let wanted: Changes = optional(&call.body)?.ok_or_else(|| Refusal::bad_request("The body is {\"changes\": [{\"key\": …, \"value\": …}]}"))?;
+    let wanted: Changes =
+        optional(&call.body)?.ok_or_else(|| Refusal::bad_request("The body is {\"changes\": [{\"key\": …, \"value\": …}]}"))?;
     let spelt = |one: OneChange| Ok((one.key, one.value.map(|value| written(&value)).transpose()?));
     let changes: ConfigChanges = wanted.changes.into_iter().map(spelt).collect::<Result<_, Refusal>>()?;
     let keys: Vec<String> = changes.iter().map(|(key, _)| key.clone()).collect();

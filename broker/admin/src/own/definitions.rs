@@ -73,11 +73,14 @@ struct TopicDefinition {
 /// GET: all of it, without what the broker keeps for itself; `tenant` takes one tenant's part.
 pub(crate) async fn export(call: Call) -> Result<Reply, Refusal> {
     let tenant = call.query.get("tenant").map(str::to_owned);
-    let (definitions, revision) = call.handle().control(move |m| {
-        let definitions = read(m, tenant.as_deref())?;
-        let bytes = serde_json::to_vec(&definitions).map_err(|error| Refusal::internal(error.to_string()))?;
-        Ok::<_, Refusal>((definitions, super::audit::hash(&bytes).get(..16).unwrap_or_default().to_owned()))
-    }).await??;
+    let (definitions, revision) = call
+        .handle()
+        .control(move |m| {
+            let definitions = read(m, tenant.as_deref())?;
+            let bytes = serde_json::to_vec(&definitions).map_err(|error| Refusal::internal(error.to_string()))?;
+            Ok::<_, Refusal>((definitions, super::audit::hash(&bytes).get(..16).unwrap_or_default().to_owned()))
+        })
+        .await??;
     call.shown_at(&revision, &definitions)
 }
 
@@ -115,7 +118,10 @@ fn read_namespace(m: &dyn MetadataStore, at: NamespacePath<'_>, all: &mut Defini
     let mut whole = BTreeSet::new();
     for (domain, kept_as) in [(wire::Domain::Persistent, Domain::Persistent), (wire::Domain::NonPersistent, Domain::NonPersistent)] {
         for local in partitioned::list(m, at, kept_as).map_err(|error| failed(&error))? {
-            let (Ok(name), Ok((topic, _))) = (TopicName::new(domain, &namespace, &local), partitioned::get(m, at.topic(kept_as, &local))) else { continue };
+            let (Ok(name), Ok((topic, _))) = (TopicName::new(domain, &namespace, &local), partitioned::get(m, at.topic(kept_as, &local)))
+            else {
+                continue;
+            };
             if !is_system(&name) {
                 let properties = topic.properties.into_iter().collect();
                 all.topics.push(TopicDefinition { name: name.to_string(), partitions: Some(topic.partitions), properties });
@@ -332,7 +338,10 @@ async fn carry_out(handle: Handle, steps: Steps, reporter: Reporter) -> Result<V
     let told: Vec<Step> = steps.iter().map(|(step, _)| step.clone()).collect();
     for (done, (step, deed)) in steps.into_iter().enumerate() {
         reporter.progress(done, total);
-        let named = |refusal: Refusal| Refusal { reason: format!("{} {}: {} ({done} of {total} steps were done)", step.kind, step.name, refusal.reason), ..refusal };
+        let named = |refusal: Refusal| Refusal {
+            reason: format!("{} {}: {} ({done} of {total} steps were done)", step.kind, step.name, refusal.reason),
+            ..refusal
+        };
         act(&handle, deed).await.map_err(named)?;
     }
     reporter.progress(total, total);
@@ -379,7 +388,8 @@ async fn act(handle: &Handle, deed: Deed) -> Result<(), Refusal> {
                         }
                     }
                     Ok(())
-                }).map(drop)
+                })
+                .map(drop)
             };
             handle.control(set).await??;
         }

@@ -249,9 +249,11 @@ pub(crate) async fn stream(call: Call) -> Result<Reply, Refusal> {
     let channels = channels(call.query.get("channels").unwrap_or("overview"))?;
     let interval = match call.query.get("intervalMs") {
         None => 1_000,
-        Some(text) => text.parse().ok().filter(|ms| (1_000..=60_000).contains(ms)).ok_or_else(|| {
-            Refusal::bad_request(format!("intervalMs is a number from 1000 to 60000, not {text:?}"))
-        })?,
+        Some(text) => text
+            .parse()
+            .ok()
+            .filter(|ms| (1_000..=60_000).contains(ms))
+            .ok_or_else(|| Refusal::bad_request(format!("intervalMs is a number from 1000 to 60000, not {text:?}")))?,
     };
     let owner = call.who.as_ref().map_or_else(|| call.peer.ip().to_string(), |who| who.role.to_string());
     let queue = Arc::new(Queue { channels, every: interval / 1_000, owner, waiting: Mutex::default() });

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use metadata::namespaces::{self, NamespaceError};
 use metadata::paths::{self, Domain, NamespacePath, Place};
 use metadata::{MetadataError, MetadataStore, Watch, WatchEvent, partitioned, tenants, topics};
-use server::stats::TopicStats;
 use server::Handle;
+use server::stats::TopicStats;
 use tokio::sync::Mutex;
 use wire::{NamespaceName, TopicName};
 
@@ -37,7 +37,12 @@ impl<T> Default for Kept<T> {
 
 impl<T> Kept<T> {
     /// What is kept, or what `make` makes; it is given what was kept before.
-    async fn get<F>(&self, lasts: Duration, still_good: impl Fn() -> bool, make: impl FnOnce(Option<(Instant, Arc<T>)>) -> F) -> Result<Arc<T>, Refusal>
+    async fn get<F>(
+        &self,
+        lasts: Duration,
+        still_good: impl Fn() -> bool,
+        make: impl FnOnce(Option<(Instant, Arc<T>)>) -> F,
+    ) -> Result<Arc<T>, Refusal>
     where
         F: Future<Output = Result<T, Refusal>>,
     {
@@ -170,7 +175,8 @@ fn list(store: &dyn MetadataStore) -> Result<Vec<Named>, MetadataError> {
         for local in locals {
             let Ok(namespace) = NamespaceName::new(&tenant, &local) else { continue };
             let at = NamespacePath::new(&tenant, &local);
-            for (domain, kept_as) in [(wire::Domain::Persistent, Domain::Persistent), (wire::Domain::NonPersistent, Domain::NonPersistent)] {
+            for (domain, kept_as) in [(wire::Domain::Persistent, Domain::Persistent), (wire::Domain::NonPersistent, Domain::NonPersistent)]
+            {
                 for name in partitioned::list(store, at, kept_as).map_err(unreadable)? {
                     let partitions = partitioned::get(store, at.topic(kept_as, &name)).map(|(topic, _)| topic.partitions).ok();
                     all.extend(TopicName::new(domain, &namespace, &name).ok().map(|name| Named { name, partitions }));

@@ -186,21 +186,35 @@ pub(crate) async fn browse(call: Call) -> Result<Reply, Refusal> {
     }
     let spent = messages.len() < question.limit && search.is_spent();
     let next_from = stored.at(at).map(|place| place.to_string());
-    let found = Found { topic: topic.to_string(), messages, next_from, entries_read: search.entries, bytes_read: search.bytes as u64, budget_spent: spent };
+    let found = Found {
+        topic: topic.to_string(),
+        messages,
+        next_from,
+        entries_read: search.entries,
+        bytes_read: search.bytes as u64,
+        budget_spent: spent,
+    };
     Reply::json(&found)
 }
 
 async fn one_topic(call: &Call) -> Result<TopicName, Refusal> {
-    let wanted = call.query.get("topic").ok_or_else(|| Refusal::bad_request("topic: name the topic, as in persistent://public/default/t"))?;
+    let wanted =
+        call.query.get("topic").ok_or_else(|| Refusal::bad_request("topic: name the topic, as in persistent://public/default/t"))?;
     let topic: TopicName = wanted.parse().map_err(|error| Refusal::precondition(format!("topic: {error}")))?;
     if !topic.is_persistent() {
         return Err(Refusal::not_allowed("A non-persistent topic stores no messages"));
     }
     let partitions = call.handle().partitions(topic.clone()).await?;
-    let asked = call.query.get("partition").map(|text| text.parse::<u32>().map_err(|_| Refusal::bad_request("partition is a number"))).transpose()?;
+    let asked = call
+        .query
+        .get("partition")
+        .map(|text| text.parse::<u32>().map_err(|_| Refusal::bad_request("partition is a number")))
+        .transpose()?;
     match (partitions, asked) {
         (None, _) => Ok(topic),
-        (Some(count), None) => Err(Refusal::bad_request(format!("{topic} has {count} partitions: name one with partition=0 to {}", count.saturating_sub(1)))),
+        (Some(count), None) => {
+            Err(Refusal::bad_request(format!("{topic} has {count} partitions: name one with partition=0 to {}", count.saturating_sub(1))))
+        }
         (Some(count), Some(n)) if n >= count => Err(Refusal::not_found(format!("{topic} has {count} partitions and no partition {n}"))),
         (Some(_), Some(n)) => partition(&topic, n),
     }
@@ -210,9 +224,11 @@ impl Question {
     fn read(call: &Call) -> Result<Self, Refusal> {
         let limit = match call.query.get("limit") {
             None => USUAL,
-            Some(text) => text.parse().ok().filter(|limit| (1..=MOST).contains(limit)).ok_or_else(|| {
-                Refusal::bad_request(format!("limit is a number from 1 to {MOST}, not {text:?}"))
-            })?,
+            Some(text) => text
+                .parse()
+                .ok()
+                .filter(|limit| (1..=MOST).contains(limit))
+                .ok_or_else(|| Refusal::bad_request(format!("limit is a number from 1 to {MOST}, not {text:?}")))?,
         };
         let decode = match call.query.get("decode").unwrap_or("auto") {
             "auto" => Decode::Auto,
@@ -344,14 +360,19 @@ impl Search<'_> {
     }
 
     async fn schema(&mut self, metadata: &MessageMetadata) -> Result<Option<Registered>, Refusal> {
-        let Some(version) = metadata.schema_version.as_ref().and_then(|bytes| Some(i64::from_be_bytes(<[u8; 8]>::try_from(&bytes[..]).ok()?))) else {
+        let Some(version) =
+            metadata.schema_version.as_ref().and_then(|bytes| Some(i64::from_be_bytes(<[u8; 8]>::try_from(&bytes[..]).ok()?)))
+        else {
             return Ok(None);
         };
         if let Some(known) = self.schemas.get(&version) {
             return Ok(known.clone());
         }
         let whole = self.topic.partitioned();
-        let found = self.call.handle().control(move |m| schemas::get(m, path(&whole.namespace()).topic(Domain::Persistent, whole.local()), Some(version)));
+        let found = self
+            .call
+            .handle()
+            .control(move |m| schemas::get(m, path(&whole.namespace()).topic(Domain::Persistent, whole.local()), Some(version)));
         let found = found.await?.ok().flatten();
         self.schemas.insert(version, found.clone());
         Ok(found)
@@ -419,10 +440,14 @@ fn show(shown: &mut Shown, value: Result<&Bytes, &'static str>, schema: Option<&
     let text = match std::str::from_utf8(head) {
         Ok(text) => Some(text),
         // What was cut within a letter is still text.
-        Err(error) if shown.truncated && error.error_len().is_none() => head.get(..error.valid_up_to()).and_then(|head| std::str::from_utf8(head).ok()),
+        Err(error) if shown.truncated && error.error_len().is_none() => {
+            head.get(..error.valid_up_to()).and_then(|head| std::str::from_utf8(head).ok())
+        }
         Err(_) => None,
     };
-    match text.filter(|text| decode != Decode::Base64 && (decode == Decode::Text || !text.chars().any(|c| c.is_control() && !c.is_whitespace()))) {
+    match text
+        .filter(|text| decode != Decode::Base64 && (decode == Decode::Text || !text.chars().any(|c| c.is_control() && !c.is_whitespace())))
+    {
         Some(text) => (shown.encoding, shown.value) = ("text", Some(text.into())),
         None => shown.value = Some(BASE64_STANDARD.encode(head).into()),
     }
@@ -432,7 +457,9 @@ fn show(shown: &mut Shown, value: Result<&Bytes, &'static str>, schema: Option<&
 fn decoded(bytes: &[u8], schema: Option<&Registered>) -> Option<Value> {
     match schema {
         Some(registered) => schemas::decode(&registered.schema, bytes).ok(),
-        None if bytes.trim_ascii_start().starts_with(b"{") || bytes.trim_ascii_start().starts_with(b"[") => serde_json::from_slice(bytes).ok(),
+        None if bytes.trim_ascii_start().starts_with(b"{") || bytes.trim_ascii_start().starts_with(b"[") => {
+            serde_json::from_slice(bytes).ok()
+        }
         None => None,
     }
 }

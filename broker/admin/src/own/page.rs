@@ -98,9 +98,11 @@ impl<R: Row> Listing<R> {
     pub(crate) fn read(query: &Query) -> Result<Self, Refusal> {
         let limit = match query.get("limit") {
             None => USUAL,
-            Some(text) => text.parse().ok().filter(|limit| (1..=MOST).contains(limit)).ok_or_else(|| {
-                Refusal::bad_request(format!("limit is a number from 1 to {MOST}, not {text:?}"))
-            })?,
+            Some(text) => text
+                .parse()
+                .ok()
+                .filter(|limit| (1..=MOST).contains(limit))
+                .ok_or_else(|| Refusal::bad_request(format!("limit is a number from 1 to {MOST}, not {text:?}")))?,
         };
         let sort = query.get("sort").unwrap_or_default().to_owned();
         let by = match sort.trim_start_matches('-') {
@@ -186,7 +188,8 @@ fn column<R: Row>(parameter: &str, name: &str) -> Result<Column<R>, Refusal> {
 }
 
 fn filter<R: Row>(pair: &str) -> Result<(Column<R>, String), Refusal> {
-    let (name, wanted) = pair.split_once(':').ok_or_else(|| Refusal::bad_request(format!("filter: {pair:?} is not written column:value")))?;
+    let (name, wanted) =
+        pair.split_once(':').ok_or_else(|| Refusal::bad_request(format!("filter: {pair:?} is not written column:value")))?;
     Ok((column::<R>("filter", name)?, wanted.to_owned()))
 }
 

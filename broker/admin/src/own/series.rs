@@ -30,8 +30,10 @@ pub(crate) const METRICS: [&str; 10] = [
 type Values = [f64; METRICS.len()];
 
 /// Steps, and how many of each are kept.
-const RINGS: [(Duration, usize); 3] =
-    [(Duration::from_secs(1), 300), (Duration::from_secs(10), 360), (Duration::from_secs(60), 1_440)];
+const RINGS: [(Duration, usize); 3] = [(Duration::from_secs(1), 300), (Duration::from_secs(10), 360), (Duration::from_secs(60), 1_440)];
+
+/// How much earlier than a step after the last one a sample may be to be kept.
+const EARLY_MS: u64 = 300;
 
 /// After a question the second's ring goes on for so long, so that who asks again finds it.
 const WATCHED_FOR: Duration = Duration::from_secs(60);
@@ -115,8 +117,8 @@ impl Rings {
     fn add(&mut self, at: u64, values: Values) {
         for (ring, (step, most)) in self.rings.iter_mut().zip(RINGS) {
             let step = u64::try_from(step.as_millis()).unwrap_or(u64::MAX);
-            // A sample a little early still stands for its step.
-            if ring.back().is_some_and(|(last, _)| at < last + step - step / 5) {
+            // A sample that is a little early still stands for its step.
+            if ring.back().is_some_and(|(last, _)| at + EARLY_MS < last + step) {
                 continue;
             }
             ring.push_back((at, values));
@@ -163,7 +165,9 @@ pub(crate) async fn series(call: Call) -> Result<Reply, Refusal> {
     rings.asked = Some(Instant::now());
     call.site.own.pulse.notify_one();
     // The finest ring that reaches as far back as is asked for, unless a coarser step is enough.
-    let reaches = |(ring_step, most): (Duration, usize)| ring_step * u32::try_from(most).unwrap_or(u32::MAX) >= range && ring_step >= step.min(Duration::from_secs(60));
+    let reaches = |(ring_step, most): (Duration, usize)| {
+        ring_step * u32::try_from(most).unwrap_or(u32::MAX) >= range && ring_step >= step.min(Duration::from_secs(60))
+    };
     let chosen = RINGS.iter().position(|ring| reaches(*ring)).unwrap_or(RINGS.len() - 1);
     let (Some(ring), Some((ring_step, _))) = (rings.rings.get(chosen), RINGS.get(chosen)) else {
         return Err(Refusal::internal("a ring is missing"));

@@ -22,11 +22,17 @@ fn row<'r>(rows: &'r [RouteLine], method: &str, path: &str) -> Option<&'r RouteL
         row.method == method && parts.len() == asked.len() && parts.iter().zip(&asked).all(same)
     };
     // Words go before parameters, from the left.
-    let shape = |row: &&RouteLine| row.path.split('/').filter(|p| !p.is_empty()).map(|part| match part {
-        "{domain}" => 1,
-        part if part.starts_with('{') => 2,
-        _ => 0,
-    }).collect::<Vec<_>>();
+    let shape = |row: &&RouteLine| {
+        row.path
+            .split('/')
+            .filter(|p| !p.is_empty())
+            .map(|part| match part {
+                "{domain}" => 1,
+                part if part.starts_with('{') => 2,
+                _ => 0,
+            })
+            .collect::<Vec<_>>()
+    };
     rows.iter().filter(fits).min_by_key(shape)
 }
 

@@ -1,8 +1,8 @@
 //! Our own API: the frame that every resource stands in, and the lists, documents and settings in it.
 
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::net::SocketAddr;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -156,6 +156,25 @@ fn topics_are_listed_page_by_page_with_partitions_folded() {
 }
 
 #[test]
+fn a_connection_is_listed_and_closed() {
+    let own = own(|_| ());
+    let lookup = ask_at(own, "GET", "/lookup/v2/topic/persistent/public/default/t", "").json();
+    let broker = lookup["brokerUrl"].as_str().unwrap().strip_prefix("pulsar://").unwrap().to_owned();
+    let mut client = TcpStream::connect(broker).unwrap();
+    client.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let listed = || ask_at(own, "GET", "/geminga/v1/connections", "").json()["items"].as_array().unwrap().clone();
+    while listed().is_empty() {}
+    let connection = &listed()[0];
+    assert_eq!(connection["address"], client.local_addr().unwrap().to_string());
+    assert!(connection.get("clientVersion").is_none(), "it has not introduced itself: {connection}");
+    let id = connection["id"].as_str().unwrap();
+    assert_eq!(ask_at(own, "POST", &format!("/geminga/v1/connections/{id}/close"), "").status, 204);
+    assert_eq!(client.read(&mut [0]).unwrap(), 0, "its end is seen at once");
+    while !listed().is_empty() {}
+    assert_eq!(ask_at(own, "POST", &format!("/geminga/v1/connections/{id}/close"), "").problem("not-found")["status"], 404);
+}
+
+#[test]
 fn ten_thousand_topics_are_listed_in_no_time() {
     let own = own(|_| ());
     let topics: Vec<Value> = (0..10_000).map(|n| json!({"name": format!("persistent://public/default/t{n}")})).collect();
@@ -249,7 +268,8 @@ fn settings_are_changed_together_or_not_at_all() {
 fn of_a_hundred_changes_at_once_that_saw_the_same_one_is_made() {
     let own = own(|_| ());
     let tag = ask_at(own, "GET", "/geminga/v1/config/soft", "").header("etag").unwrap().to_owned();
-    let put = |n: u32| asked(own, "PUT", "/geminga/v1/config/soft", &format!("If-Match: {tag}\r\n"), &json!({ "value": n }).to_string()).status;
+    let put =
+        |n: u32| asked(own, "PUT", "/geminga/v1/config/soft", &format!("If-Match: {tag}\r\n"), &json!({ "value": n }).to_string()).status;
     let statuses: Vec<u16> = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..100).map(|n| scope.spawn(move || put(n))).collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
@@ -266,11 +286,18 @@ fn definitions_are_taken_out_and_put_back() {
         "namespaces": [{"name": "acme/shop", "policies": {"message_ttl_in_seconds": 60}}],
         "topics": [{"name": "persistent://acme/shop/orders", "partitions": 2}, {"name": "persistent://acme/shop/log"}],
     });
-    let import = |query: &str, body: &Value| asked(own, "POST", &format!("/geminga/v1/definitions?{query}"), "Prefer: wait=30\r\n", &body.to_string());
+    let import = |query: &str, body: &Value| {
+        asked(own, "POST", &format!("/geminga/v1/definitions?{query}"), "Prefer: wait=30\r\n", &body.to_string())
+    };
     let steps = |answer: &Answer| {
         let json = answer.json();
         let steps = json.get("steps").or_else(|| json["result"].get("steps")).unwrap_or_else(|| panic!("{json}")).clone();
-        steps.as_array().unwrap().iter().map(|s| format!("{} {}", s["action"].as_str().unwrap(), s["name"].as_str().unwrap())).collect::<Vec<_>>()
+        steps
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|s| format!("{} {}", s["action"].as_str().unwrap(), s["name"].as_str().unwrap()))
+            .collect::<Vec<_>>()
     };
     let all = ["create acme", "create acme/shop", "create persistent://acme/shop/orders", "create persistent://acme/shop/log"];
     assert_eq!(steps(&import("dryRun=true", &body)), all);
@@ -283,7 +310,10 @@ fn definitions_are_taken_out_and_put_back() {
     let document = taken.json();
     assert_eq!(document["tenants"], json!([{"name": "acme", "adminRoles": ["boss"], "allowedClusters": ["standalone"]}]));
     assert_eq!(document["namespaces"][0]["policies"]["message_ttl_in_seconds"], 60);
-    assert_eq!(document["topics"], json!([{"name": "persistent://acme/shop/log"}, {"name": "persistent://acme/shop/orders", "partitions": 2}]));
+    assert_eq!(
+        document["topics"],
+        json!([{"name": "persistent://acme/shop/log"}, {"name": "persistent://acme/shop/orders", "partitions": 2}])
+    );
     assert!(steps(&import("mode=replace&dryRun=true", &document)).is_empty());
     let tag = taken.header("etag").unwrap();
     assert_eq!(asked(own, "GET", "/geminga/v1/definitions?tenant=acme", &format!("If-None-Match: {tag}\r\n"), "").status, 304);
@@ -321,7 +351,9 @@ fn wrong_definitions_are_refused_with_every_place_that_is_wrong() {
 fn a_post_that_comes_twice_with_one_key_is_carried_out_once() {
     let own = own(|_| ());
     let body = json!({"tenants": [{"name": "once"}]}).to_string();
-    let post = |key: &str, body: &str| asked(own, "POST", "/geminga/v1/definitions", &format!("Prefer: wait=30\r\nIdempotency-Key: {key}\r\n"), body);
+    let post = |key: &str, body: &str| {
+        asked(own, "POST", "/geminga/v1/definitions", &format!("Prefer: wait=30\r\nIdempotency-Key: {key}\r\n"), body)
+    };
     let first = post("k", &body);
     assert_eq!((first.status, first.header("idempotency-replayed")), (200, None), "{first:?}");
     let again = post("k", &body);
@@ -373,7 +405,10 @@ fn who_changed_what_is_written_down_before_it_is_answered() {
     assert_eq!((&lines[0]["status"], &lines[1]["status"]), (&json!(409), &json!(204)), "the newest first");
     let first = &lines[1];
     assert_eq!((&first["route"], &first["resource"]), (&json!("PUT /admin/v2/tenants/{tenant}"), &json!("written")));
-    assert_eq!((&first["requestId"], &first["addr"], first["bodySha256"].as_str().unwrap().len()), (&json!("first"), &json!("127.0.0.1"), 64));
+    assert_eq!(
+        (&first["requestId"], &first["addr"], first["bodySha256"].as_str().unwrap().len()),
+        (&json!("first"), &json!("127.0.0.1"), 64)
+    );
     assert!(!all.to_string().contains("boss"), "bodies are not kept");
     let some = |query: &str| ask_at(own, "GET", &format!("/geminga/v1/audit?{query}"), "").json();
     let page = some("limit=1");
@@ -390,8 +425,7 @@ fn a_broker_that_is_read_only_refuses_every_change_and_answers_every_question() 
     let mut refused = 0;
     for route in geminga_admin::routes() {
         let path = route.path.replace("{domain}", "persistent").replace(['{', '}'], "");
-        let asks = route.method == "GET"
-            || ["/compatibility", "/version", ":validate", "/tickets"].iter().any(|end| path.ends_with(end));
+        let asks = route.method == "GET" || ["/compatibility", "/version", ":validate", "/tickets"].iter().any(|end| path.ends_with(end));
         if asks {
             continue;
         }
