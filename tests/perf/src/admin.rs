@@ -3,16 +3,19 @@
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
+use client::raw;
 use http_body_util::{BodyExt, Full};
 use hyper::{Method, Request, StatusCode, Uri, body::Bytes};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+
+use crate::access::Access;
 
 /// The HTTP side of a broker.
 #[derive(Clone, Debug)]
 pub struct Admin {
     /// Such as `http://localhost:8080`.
     url: String,
+    access: Access,
 }
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -21,15 +24,15 @@ impl Admin {
     /// The broker at an admin URL.
     ///
     /// # Errors
-    /// It is no `http://host:port`.
-    pub fn new(url: &str) -> anyhow::Result<Self> {
+    /// It is no `http://host:port` and no `https://host:port`.
+    pub fn new(url: &str, access: &Access) -> anyhow::Result<Self> {
         let url = url.trim_end_matches('/').to_owned();
         let uri: Uri = url.parse().with_context(|| format!("{url} is no URL"))?;
         ensure!(
-            uri.scheme_str() == Some("http") && uri.host().is_some() && matches!(uri.path(), "" | "/"),
-            "{url} cannot be used as the admin URL: give it as http://host:port"
+            matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some() && matches!(uri.path(), "" | "/"),
+            "{url} cannot be used as the admin URL: give it as http://host:port or https://host:port"
         );
-        Ok(Self { url })
+        Ok(Self { url, access: access.clone() })
     }
 
     /// Creates a namespace (`tenant/name`) if it is not there and, if wanted, switches deduplication on for it.
@@ -86,16 +89,17 @@ impl Admin {
     async fn answer(&self, method: Method, path: &str, body: &'static str) -> anyhow::Result<(StatusCode, Bytes)> {
         let uri: Uri = self.url.parse()?;
         let host = uri.authority().context("a host")?.as_str();
-        let address = if uri.port().is_some() { host.to_owned() } else { format!("{host}:80") };
-        let stream = TcpStream::connect(&address).await.with_context(|| format!("nothing answers at {address}"))?;
+        let tls = (uri.scheme_str() == Some("https")).then(|| self.access.tls());
+        let port = if tls.is_some() { 443 } else { 80 };
+        let address = if uri.port().is_some() { host.to_owned() } else { format!("{host}:{port}") };
+        let stream = raw::bytes(&address, tls.as_ref()).await?;
         let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
         tokio::spawn(connection);
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("host", host)
-            .header("content-type", "application/json")
-            .body(Full::new(Bytes::from_static(body.as_bytes())))?;
+        let mut request = Request::builder().method(method).uri(path).header("host", host).header("content-type", "application/json");
+        if let Some(shown) = self.access.authorization()? {
+            request = request.header("authorization", shown);
+        }
+        let request = request.body(Full::new(Bytes::from_static(body.as_bytes())))?;
         let response = sender.send_request(request).await?;
         let status = response.status();
         Ok((status, response.into_body().collect().await?.to_bytes()))
@@ -108,9 +112,10 @@ mod tests {
 
     #[test]
     fn only_an_http_url_of_a_host_is_an_admin_url() {
-        assert!(Admin::new("http://localhost:8080/").is_ok());
-        for wrong in ["localhost:8080", "https://localhost", "http://localhost:8080/admin/v2", "pulsar://localhost:6650"] {
-            let error = Admin::new(wrong).unwrap_err().to_string();
+        let access = Access::default();
+        assert!(Admin::new("http://localhost:8080/", &access).is_ok() && Admin::new("https://localhost", &access).is_ok());
+        for wrong in ["localhost:8080", "https:///", "http://localhost:8080/admin/v2", "pulsar://localhost:6650"] {
+            let error = Admin::new(wrong, &access).unwrap_err().to_string();
             assert!(error.contains(wrong), "{error}");
         }
     }
