@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use wire::{Command, Frame, FrameDecoder};
 
 use crate::{
@@ -23,15 +23,6 @@ pub struct RawConnection {
     received: BytesMut,
     /// How long [`RawConnection::recv`] waits.
     pub patience: Duration,
-}
-
-/// The bytes of a connection to `host:port`, for another protocol than Pulsar's; over TLS when there are options for it.
-///
-/// # Errors
-/// Nobody listens there, or one end does not accept the other.
-pub async fn bytes(address: &str, tls: Option<&TlsOptions>) -> Result<impl AsyncRead + AsyncWrite + Send + Unpin + use<>, Error> {
-    let tls = tls.map(Tls::new).transpose()?;
-    connect::open(&address.into(), tls.as_ref()).await
 }
 
 const LARGEST: usize = 128 * 1024 * 1024;

@@ -1,8 +1,7 @@
 //! Whom a run believes at the broker's addresses, and how it says who it is. The names are those of `geminga produce`.
 
-use std::{fs, path::PathBuf};
+use std::path::PathBuf;
 
-use anyhow::Context;
 use client::{Credentials, Options, TlsOptions};
 
 /// Credentials and rules of TLS, for every connection of a run.
@@ -41,31 +40,13 @@ impl Access {
             .or_else(|| self.token_file.clone().map(Credentials::TokenFile))
             // A certificate alone says who one is.
             .or_else(|| self.tls_cert.is_some().then_some(Credentials::Tls));
-        Options { separate_lookups: true, credentials, tls: self.tls(), ..Options::default() }
-    }
-
-    /// The rules of TLS.
-    #[must_use]
-    pub fn tls(&self) -> TlsOptions {
-        TlsOptions {
+        let tls = TlsOptions {
             trust: self.tls_trust.clone(),
             certificate: self.tls_cert.clone(),
             key: self.tls_key.clone(),
             allow_insecure: self.tls_insecure,
             verify_host_name: !self.tls_any_host,
-        }
-    }
-
-    /// What a request over HTTP shows.
-    ///
-    /// # Errors
-    /// The file of the token cannot be read.
-    pub fn authorization(&self) -> anyhow::Result<Option<String>> {
-        let token = match (&self.token, &self.token_file) {
-            (Some(token), _) => token.clone(),
-            (None, Some(file)) => fs::read_to_string(file).with_context(|| format!("cannot read the token in {}", file.display()))?,
-            (None, None) => return Ok(None),
         };
-        Ok(Some(format!("Bearer {}", token.trim())))
+        Options { separate_lookups: true, credentials, tls, ..Options::default() }
     }
 }

@@ -262,7 +262,7 @@ impl Target {
             return Ok(started.about().clone());
         }
         let admin = Admin::new(&self.admin_url, &self.access)?;
-        let told = |bytes: anyhow::Result<hyper::body::Bytes>| bytes.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
+        let told = |answer: anyhow::Result<bytes::Bytes>| answer.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
         let version = told(admin.get("/admin/v2/brokers/version").await).unwrap_or_default();
         let metrics = told(admin.get("/metrics").await).unwrap_or_default();
         let product = if metrics.contains("\ngeminga_") { "Geminga" } else { "unknown" };
