@@ -53,7 +53,7 @@ pub enum Command {
     /// Run a scenario, check it, and keep its record
     Run(Box<RunArgs>),
     /// Ten seconds at the maximum rate, and one line about them
-    Bench(BenchArgs),
+    Bench(Box<BenchArgs>),
     /// Lay two sets of runs side by side
     #[command(after_help = "\
 Examples:
