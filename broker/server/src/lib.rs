@@ -8,6 +8,7 @@ mod admission;
 mod answers;
 mod auth;
 mod catalog;
+mod catch_up;
 mod clock;
 mod connection;
 mod control;

@@ -14,6 +14,7 @@ use ledger::{EntryCache, StoreHealth};
 use topic::{Effects, Now};
 use wire::TopicName;
 
+use crate::catch_up::{self, CatchUp};
 use crate::clock::Clock;
 use crate::connection::{self, Connection};
 use crate::gather::Gather;
@@ -52,6 +53,8 @@ pub(crate) struct Worker {
     pub(crate) local: VecDeque<Letter>,
     /// Letters that may wait.
     pub(crate) patience: Patience,
+    /// Answers of storage that wait.
+    pub(crate) catch_up: CatchUp,
     /// Letters of this turn to the others.
     pub(crate) outboxes: Vec<Vec<Letter>>,
     /// Connections with something to send.
@@ -121,6 +124,7 @@ impl Worker {
             touched: Vec::new(),
             local: VecDeque::new(),
             patience: Patience::default(),
+            catch_up: CatchUp::new(Instant::now()),
             outboxes: (0..workers).map(|_| Vec::new()).collect(),
             dirty: Vec::new(),
             paused: Vec::new(),
@@ -191,6 +195,8 @@ impl Worker {
         self.reconsider_giving_way();
         self.read_patient(me);
         self.come_to_rest(me);
+        self.read_catch_up(me);
+        self.come_to_rest(me);
         self.weigh_held();
         self.storage.hand_over(self.index, &self.shared);
         self.flush_connections();
@@ -199,14 +205,15 @@ impl Worker {
             self.signal.request();
         }
         self.send_outboxes();
-        self.timers
-            .next()
-            .into_iter()
-            .chain(self.next_sweep)
-            .chain(self.patience_ends())
-            .chain(self.lulls.next())
-            .chain([self.period.ends_ms()])
-            .min()
+        self.next_reason()
+    }
+
+    /// When there is a reason for a turn even if nothing happens, by the clock.
+    fn next_reason(&self) -> Option<u64> {
+        let catch_up = self.catch_up.next(self.now.monotonic_ms);
+        let period = [self.period.ends_ms()];
+        let due = self.timers.next().into_iter().chain(self.next_sweep).chain(self.patience_ends());
+        due.chain(self.lulls.next()).chain(catch_up).chain(period).min()
     }
 
     /// Reads on until nothing is left to read and every topic that something happened to was looked after.
@@ -229,7 +236,9 @@ impl Worker {
         self.stats.letters += letters.len() as u64;
         for letter in letters.drain(..) {
             self.gather.count();
-            if letter.is_urgent() {
+            if catch_up::may_wait(&letter) {
+                self.catch_up.push(letter);
+            } else if letter.is_urgent() {
                 self.read(letter, me);
                 self.read_local(me);
             } else {
@@ -239,7 +248,7 @@ impl Worker {
         self.letters = letters;
     }
 
-    fn read_local(&mut self, me: &Rc<RefCell<Worker>>) {
+    pub(crate) fn read_local(&mut self, me: &Rc<RefCell<Worker>>) {
         while let Some(letter) = self.local.pop_front() {
             self.read(letter, me);
         }

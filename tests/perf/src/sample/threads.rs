@@ -110,8 +110,9 @@ pub(super) fn shares(before: &Look, after: &Look) -> ThreadShares {
 /// The kernel keeps 15 bytes of a name.
 pub fn kind_of(name: &str) -> ThreadKind {
     const LOOPS: [&str; 2] = ["geminga-io-", "pulsar-io-"];
-    const LOG: [&str; 10] = [
+    const LOG: [&str; 11] = [
         "log-writer",
+        "log-sync",
         "Bookie",
         "bookie-",
         "ForceWrite",
@@ -161,6 +162,7 @@ mod tests {
         assert_eq!(kind_of("geminga-io-12"), ThreadKind::Loop);
         assert_eq!(kind_of("pulsar-io-3-12"), ThreadKind::Loop);
         assert_eq!(kind_of("ForceWriteThrea"), ThreadKind::LogWriter);
+        assert_eq!(kind_of("log-sync"), ThreadKind::LogWriter);
         assert_eq!(kind_of("bookkeeper-io-3"), ThreadKind::LogWriter);
         assert_eq!(kind_of("bookkeeper-ml-s"), ThreadKind::Helper);
         assert_eq!(kind_of("log-read-0"), ThreadKind::Helper);
