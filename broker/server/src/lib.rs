@@ -7,6 +7,7 @@
 mod admission;
 mod answers;
 mod auth;
+mod bustle;
 mod catalog;
 mod clock;
 mod connection;
@@ -41,6 +42,7 @@ mod schemas;
 mod session;
 mod settings;
 mod shared;
+mod shares;
 mod slots;
 mod start;
 mod storage;
