@@ -30,6 +30,9 @@ pub(crate) struct Owner {
     pub(crate) entries_read: usize,
     /// A deliberate mistake: appends are confirmed although they are not stored before [`Owner::sync`].
     pub(crate) confirm_early: bool,
+    /// After how many calls consumers are served; the topic's deadline has it done earlier.
+    pub(crate) serves_each: usize,
+    calls: usize,
     settings: TopicSettings,
     faults: Faults,
     cache: EntryCache,
@@ -114,6 +117,8 @@ impl Owner {
             reads: 0,
             entries_read: 0,
             confirm_early: false,
+            serves_each: 1,
+            calls: 0,
             settings,
             faults,
             cache,
@@ -135,10 +140,14 @@ impl Owner {
         }
     }
 
-    /// Calls the topic and takes note of what it wants.
+    /// Calls the topic and takes note of what it wants. Consumers are served at once, or not before a few more calls.
     pub(crate) fn call<T>(&mut self, work: impl FnOnce(&mut Topic, &mut Turn<'_>) -> T) -> T {
         let mut turn = Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects };
         let result = work(&mut self.topic, &mut turn);
+        self.calls += 1;
+        if self.calls.is_multiple_of(self.serves_each) {
+            self.topic.serve(&mut turn);
+        }
         for effect in self.effects.drain(..) {
             match effect {
                 Effect::Append { at, bytes } => self.appends.push_back((at, bytes)),

@@ -150,6 +150,7 @@ impl Play {
         let cache = if rng.u8(..4) == 0 { 0 } else { rng.usize(100..5_000) };
         let mut owner = Owner::over(World::default(), settings.clone(), cache, script.faults);
         owner.confirm_early = script.confirm_early;
+        owner.serves_each = rng.usize(1..4);
         let cast = CASTS[(seed % 2) as usize];
         let consumer = |index: usize| {
             let connection = ConnectionKey { worker: 1, slot: index as u32, generation: 0 };
@@ -305,7 +306,7 @@ impl Play {
         };
         let most = self.crowded;
         self.note(|| format!("a subscription may hold {most:?}"));
-        self.owner.call(|topic, turn| topic.set_crowded(turn, most));
+        self.owner.call(|topic, _| topic.set_crowded(most));
     }
 
     fn fail_appends(&mut self) -> Result<(), String> {

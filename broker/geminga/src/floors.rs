@@ -16,6 +16,7 @@ use topic::{Deduplication, TopicSettings};
 use crate::config::auth::Provider;
 use crate::config::checks::exposure;
 use crate::config::listeners::{AdvertisedListener, Endpoint, Scheme};
+use crate::config::machine::{most_working_loops, processors};
 use crate::config::topics::AutoTopicType;
 use crate::config::{Auth, ByteSize, Config, Metrics, Tls};
 use crate::data_dir::DataDir;
@@ -36,6 +37,7 @@ pub fn server_settings(config: &Config, data: &DataDir) -> io::Result<ServerSett
     Ok(ServerSettings {
         cluster: config.network.cluster_name.clone(),
         io_threads: connections.io_threads,
+        working_loops: most_working_loops(processors()),
         turn_interval: connections.turn_interval,
         stats_interval: config.metrics.interval,
         stats_delay: config.metrics.delay,

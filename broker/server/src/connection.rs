@@ -366,7 +366,7 @@ impl Worker {
     }
 
     fn flush(&mut self, slot: u32, generation: u32) {
-        let limit = self.shared.settings.out_limit(self.out_held);
+        let limit = self.shares.out_limit(self.out_held);
         let now = self.now.monotonic_ms;
         let Some(connection) = self.connections.get_mut(slot, generation) else { return };
         connection.dirty = false;
@@ -409,7 +409,7 @@ impl Worker {
 
     /// Reads on from a connection that was paused, if nothing holds it any more.
     pub(crate) fn reconsider_pause(&mut self, slot: u32, generation: u32) {
-        let spent = self.publish_bytes >= self.shared.settings.publish_share() || self.shared.log_room.is_spent(self.index);
+        let spent = self.publish_bytes >= self.shares.publish_bytes || self.shared.log_room.is_spent(self.index);
         let (limit, max_pending) = (self.shared.settings.out_buffer_bytes, self.shared.settings.max_pending_publishes);
         let Some(connection) = self.connections.get_mut(slot, generation) else { return };
         if connection.link.is_paused() && !spent && connection.pending_publishes < max_pending.div_ceil(2) && connection.out.len() <= limit

@@ -23,8 +23,9 @@ pub(crate) struct Hosted {
     cache: CacheKey,
     /// The deadline that stands in the worker's heap.
     armed: Option<u64>,
-    /// Whether it stands in the worker's list of topics that something happened to.
+    /// Whether it stands in the worker's list of topics that something happened to, and in that of those whose consumers are to be served.
     touched: bool,
+    unserved: bool,
     /// Told when the topic has let go of everything.
     pub(crate) leaving: Vec<Box<dyn FnOnce() + Send>>,
     /// Consumers that take the topic's schema for theirs.
@@ -176,7 +177,7 @@ impl Worker {
             topic.set_store_writable(&mut Turn { now, cache: &mut self.cache, out: &mut self.effects }, Some(refusal));
         }
         if let Some(most) = self.shared.crowding.most() {
-            topic.set_crowded(&mut Turn { now, cache: &mut self.cache, out: &mut self.effects }, Some(most));
+            topic.set_crowded(Some(most));
         }
         let (slot, generation) = self.topics.insert_with(|slot, generation| Hosted {
             topic,
@@ -185,6 +186,7 @@ impl Worker {
             cache,
             armed: None,
             touched: false,
+            unserved: false,
             leaving: Vec::new(),
             automatic_consumers: Vec::new(),
             unloading: false,
@@ -245,8 +247,8 @@ impl Worker {
             TopicEvent::Publish(publish) => topic.publish(turn, publish),
             TopicEvent::Ack(ack) => topic.ack(turn, ack),
             TopicEvent::Flow { key, slot, permits } => topic.flow(turn, key, slot, permits),
-            TopicEvent::Redeliver { key, slot, ids, epoch } => topic.redeliver(turn, key, slot, ids, epoch),
-            TopicEvent::SetWritable { key, slot, writable } => topic.set_writable(turn, key, slot, writable),
+            TopicEvent::Redeliver { key, slot, ids, epoch } => topic.redeliver(key, slot, ids, epoch),
+            TopicEvent::SetWritable { key, slot, writable } => topic.set_writable(key, slot, writable),
             TopicEvent::DetachProducer { key, request } => topic.detach_producer(turn, key, request),
             TopicEvent::DetachConsumer { key, request } => {
                 hosted.automatic_consumers.retain(|automatic| *automatic != key);
@@ -301,15 +303,33 @@ impl Worker {
         }
     }
 
-    /// Does what a topic asked for in its last event, and looks at the rest once a turn.
+    /// Does what a topic asked for in its last event; the rest is looked at when all events were told.
     pub(crate) fn after_event(&mut self, key: TopicRef) {
         self.carry_out(key);
         if let Some(hosted) = self.topics.get_mut(key.slot, key.generation)
-            && !hosted.touched
+            && !hosted.unserved
         {
-            hosted.touched = true;
-            self.touched.push(key);
+            hosted.unserved = true;
+            self.unserved.push(key);
+            if !std::mem::replace(&mut hosted.touched, true) {
+                self.touched.push(key);
+            }
         }
+    }
+
+    /// Of each topic that something happened to since: sends its consumers what they can be sent, and asks whether it gives way to them.
+    pub(crate) fn serve_consumers(&mut self) {
+        let mut unserved = std::mem::take(&mut self.unserved);
+        for key in unserved.drain(..) {
+            let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { continue };
+            hosted.unserved = false;
+            hosted.topic.serve(&mut Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects });
+            self.carry_out(key);
+            self.consider_giving_way(key);
+        }
+        // What is empty keeps its memory.
+        unserved.append(&mut self.unserved);
+        self.unserved = unserved;
     }
 
     /// Of each topic that something happened to in this turn: keeps its deadline, and lets go of it if it is done.
@@ -322,8 +342,6 @@ impl Worker {
             if limited {
                 hosted.recount(&mut self.held);
             }
-            self.consider_giving_way(key);
-            let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { continue };
             if let Some(at) = hosted.topic.next_deadline()
                 && hosted.armed.is_none_or(|armed| at < armed)
             {

@@ -7,6 +7,7 @@
 mod admission;
 mod answers;
 mod auth;
+mod bustle;
 mod catalog;
 mod catch_up;
 mod clock;
@@ -42,6 +43,7 @@ mod schemas;
 mod session;
 mod settings;
 mod shared;
+mod shares;
 mod slots;
 mod start;
 mod storage;

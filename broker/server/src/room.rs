@@ -73,9 +73,16 @@ impl Room {
         }
     }
 
-    pub(crate) fn set_crowded(&mut self, turn: &mut Turn<'_>, most: Option<u64>) {
+    pub(crate) fn set_crowded(&mut self, most: Option<u64>) {
         if let Room::Persistent(topic) = self {
-            topic.set_crowded(turn, most);
+            topic.set_crowded(most);
+        }
+    }
+
+    /// See [`Topic::serve`]; a topic that stores nothing has sent everything by then.
+    pub(crate) fn serve(&mut self, turn: &mut Turn<'_>) {
+        if let Room::Persistent(topic) = self {
+            topic.serve(turn);
         }
     }
 

@@ -10,9 +10,6 @@ use topic::TopicSettings;
 use crate::auth::AuthSettings;
 use crate::tls::TlsSettings;
 
-/// What a connection may hold when all together hold more than they should: enough to keep one busy.
-const SCARCE_OUT_BYTES: usize = 16 * 1024;
-
 /// A socket to open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Listen {
@@ -39,6 +36,8 @@ pub struct ServerSettings {
     pub cluster: String,
     /// Event loops.
     pub io_threads: NonZeroUsize,
+    /// How many of them get topics and connections at most.
+    pub working_loops: NonZeroUsize,
     /// How long a busy loop lets pass from the beginning of a turn to that of the next; zero never rests.
     pub turn_interval: Duration,
     /// How often rates are made anew.
@@ -120,19 +119,13 @@ pub struct ServerSettings {
 }
 
 impl ServerSettings {
+    /// Event loops that get topics and connections.
+    pub(crate) fn loops(&self) -> usize {
+        self.io_threads.min(self.working_loops).get()
+    }
+
     /// One worker's share of a total.
     pub(crate) fn share(&self, total: usize) -> usize {
-        total / self.io_threads.get()
-    }
-
-    /// Bytes of publishes that one worker's connections may have waiting. Never nothing: a single message is always let
-    /// through, however large, and what was stopped for it goes on when it is answered.
-    pub(crate) fn publish_share(&self) -> usize {
-        self.share(self.publish_buffer_bytes).max(1)
-    }
-
-    /// Bytes that a connection may hold before its consumers get nothing more, when its worker's connections hold `held` in all.
-    pub(crate) fn out_limit(&self, held: usize) -> usize {
-        if held < self.share(self.out_buffers_bytes) { self.out_buffer_bytes } else { self.out_buffer_bytes.min(SCARCE_OUT_BYTES) }
+        total / self.loops()
     }
 }

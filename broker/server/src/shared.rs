@@ -12,6 +12,7 @@ use wire::TopicName;
 
 use crate::admission::Admission;
 use crate::auth::{Access, Auth, Credentials, Denied, Identity, Wanted};
+use crate::bustle::Bustle;
 use crate::control::Control;
 use crate::crowding::Crowding;
 use crate::handle::Endpoints;
@@ -40,6 +41,7 @@ pub(crate) struct Shared {
     pub(crate) mailboxes: Vec<Mailbox<Letter>>,
     /// Connections by worker.
     pub(crate) loads: Vec<AtomicUsize>,
+    pub(crate) bustle: Bustle,
     pub(crate) crowding: Crowding,
     pub(crate) admission: Admission,
     pub(crate) counters: SharedCounters,
@@ -70,7 +72,7 @@ pub(crate) struct Shared {
 impl Shared {
     /// The worker that owns, or would own, a topic.
     pub(crate) fn owner(&self, name: &TopicName) -> u16 {
-        crate::placement::topic_worker(name, self.mailboxes.len())
+        crate::placement::topic_worker(name, self.settings.loops())
     }
 
     /// Whether somebody may do something. Reads metadata: for control threads.

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 
 use crate::admission::Admission;
 use crate::auth::Auth;
+use crate::bustle::Bustle;
 use crate::control::Control;
 use crate::crowding::Crowding;
 use crate::handle::{Endpoints, Handle};
@@ -116,6 +117,7 @@ impl Bound {
             auth: self.auth,
             mailboxes: (0..workers).map(|_| Mailbox::new()).collect(),
             loads: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
+            bustle: Bustle::new(workers, Instant::now()),
             crowding: Crowding::new(self.settings.unacked, workers),
             admission: Admission::new(&self.settings),
             counters: SharedCounters::default(),

@@ -26,6 +26,7 @@ use crate::metrics::WorkerStats;
 use crate::patience::Patience;
 use crate::period::{Period, thread_cpu};
 use crate::shared::Shared;
+use crate::shares::Shares;
 use crate::slots::Slots;
 use crate::storage::Storage;
 use crate::timers::Timers;
@@ -49,6 +50,8 @@ pub(crate) struct Worker {
     pub(crate) timers: Timers,
     /// Topics that something happened to in this turn.
     pub(crate) touched: Vec<TopicRef>,
+    /// Those of them whose consumers are to be served.
+    pub(crate) unserved: Vec<TopicRef>,
     /// Letters of this turn to this worker.
     pub(crate) local: VecDeque<Letter>,
     /// Letters that may wait.
@@ -61,6 +64,7 @@ pub(crate) struct Worker {
     pub(crate) dirty: Vec<(u32, u32)>,
     /// Connections that stopped reading because the publish budget was spent.
     pub(crate) paused: Vec<(u32, u32)>,
+    pub(crate) shares: Shares,
     /// Bytes of publishes accepted by this worker's connections and not answered.
     pub(crate) publish_bytes: usize,
     /// Bytes that the out buffers held when they were last written.
@@ -122,12 +126,14 @@ impl Worker {
             storage: Storage::default(),
             timers: Timers::default(),
             touched: Vec::new(),
+            unserved: Vec::new(),
             local: VecDeque::new(),
             patience: Patience::default(),
             catch_up: CatchUp::new(Instant::now()),
             outboxes: (0..workers).map(|_| Vec::new()).collect(),
             dirty: Vec::new(),
             paused: Vec::new(),
+            shares: Shares::of(&shared.settings),
             publish_bytes: 0,
             out_held: 0,
             held: 0,
@@ -149,8 +155,8 @@ impl Worker {
 
     /// Sends a letter; one to this worker is read in this very turn.
     pub(crate) fn send(&mut self, worker: u16, letter: Letter) {
-        self.gather.count();
         if worker == self.index {
+            self.gather.count();
             if letter.is_urgent() {
                 self.local.push_back(letter);
             } else {
@@ -183,7 +189,7 @@ impl Worker {
     /// One pass over everything that is waiting. Returns when the next one is due even if nothing happens.
     fn turn(&mut self, me: &Rc<RefCell<Worker>>) -> Option<u64> {
         self.stats.turns += 1;
-        self.gather.begin(Instant::now());
+        self.gather.begin(Instant::now(), &self.shared.bustle, self.index);
         self.refresh_clock();
         self.end_lulls();
         self.read_mailbox(me);
@@ -191,7 +197,7 @@ impl Worker {
         self.fire_timers();
         self.sweep();
         self.look_at_growth();
-        self.come_to_rest(me);
+        self.serve(me);
         self.reconsider_giving_way();
         self.read_patient(me);
         self.come_to_rest(me);
@@ -216,10 +222,21 @@ impl Worker {
         due.chain(self.lulls.next()).chain(catch_up).chain(period).min()
     }
 
-    /// Reads on until nothing is left to read and every topic that something happened to was looked after.
-    fn come_to_rest(&mut self, me: &Rc<RefCell<Worker>>) {
+    /// Reads on until nothing is left to read and the consumers of every topic that something happened to were served.
+    fn serve(&mut self, me: &Rc<RefCell<Worker>>) {
         loop {
             self.read_local(me);
+            if self.unserved.is_empty() {
+                return;
+            }
+            self.serve_consumers();
+        }
+    }
+
+    /// The same, until every one of these topics was looked after, too.
+    fn come_to_rest(&mut self, me: &Rc<RefCell<Worker>>) {
+        loop {
+            self.serve(me);
             if self.touched.is_empty() {
                 return;
             }
@@ -358,22 +375,27 @@ pub(crate) async fn turns(me: Rc<RefCell<Worker>>) {
             tokio::task::yield_now().await;
             continue;
         }
-        poll_fn(|cx| {
-            mailbox.set_waker(cx.waker());
-            signal.set_waker(cx.waker());
-            if signal.due.get() || is_time(&me, next, timer.as_mut(), &mut armed, cx) || !mailbox.sleep() {
-                return Poll::Ready(());
-            }
-            me.borrow_mut().stats.sleeps += 1;
-            Poll::Pending
-        })
-        .await;
+        if !me.borrow().gather.is_steady() {
+            poll_fn(|cx| {
+                mailbox.set_waker(cx.waker());
+                signal.set_waker(cx.waker());
+                if signal.due.get() || is_time(&me, next, timer.as_mut(), &mut armed, cx) || !mailbox.sleep() {
+                    return Poll::Ready(());
+                }
+                me.borrow_mut().stats.sleeps += 1;
+                Poll::Pending
+            })
+            .await;
+        }
         let rest = me.borrow().gather.rest(Instant::now());
         if let Some(rest) = rest {
             // Nobody needs to wake the loop while it rests.
             mailbox.awake();
+            me.borrow_mut().stats.sleeps += 1;
             std::thread::sleep(rest);
-            // What became readable meanwhile is read before the turn.
+        }
+        // What became readable meanwhile is read before the turn.
+        if rest.is_some() || me.borrow().gather.is_steady() {
             tokio::task::yield_now().await;
         }
     }

@@ -203,6 +203,7 @@ impl Bench {
             self.take_effects();
             let upto = self.last;
             self.call(|topic, turn| topic.appended(turn, upto));
+            self.call(Topic::serve);
             self.take_effects();
             let excess = self.delivered.len().saturating_sub(in_flight);
             for _ in 0..excess {
@@ -212,6 +213,7 @@ impl Bench {
                 self.call(|topic, turn| topic.ack(turn, ack));
                 self.call(|topic, turn| topic.flow(turn, consumer, slot, 1));
             }
+            self.call(Topic::serve);
             self.take_effects();
         }
     }

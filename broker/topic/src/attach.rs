@@ -149,7 +149,7 @@ impl Topic {
         turn.out.push(Effect::Reply { to: key.connection, reply: Reply::ConsumerReady { request, consumer: key, slot } });
         self.appoint(turn, index);
         // The more consumers, the more may wait while others are served.
-        self.dispatch(turn, index);
+        self.want(index);
         Ok(())
     }
 
@@ -216,7 +216,7 @@ impl Topic {
         if !subscription.durable && subscription.is_open() && subscription.lane.consumers.is_empty() {
             return self.remove_subscription(seat.subscription);
         }
-        self.dispatch(turn, seat.subscription);
+        self.want(seat.subscription);
     }
 
     /// Those who no longer wait to be let in are told that they are not.

@@ -123,7 +123,8 @@ impl Dispatcher {
     pub(crate) fn deadline(&self) -> Option<u64> {
         match self {
             Dispatcher::SingleActive(single) => single.deadline(),
-            Dispatcher::Shared(_) | Dispatcher::KeyShared(_) => None,
+            Dispatcher::Shared(_) => None,
+            Dispatcher::KeyShared(keys) => keys.deadline(),
         }
     }
 
@@ -131,7 +132,8 @@ impl Dispatcher {
     pub(crate) fn tick(&mut self, lane: &mut Lane, lent: &Lent<'_>, turn: &mut Turn<'_>) -> bool {
         match self {
             Dispatcher::SingleActive(single) => single.tick(lane, lent, turn),
-            Dispatcher::Shared(_) | Dispatcher::KeyShared(_) => false,
+            Dispatcher::Shared(_) => false,
+            Dispatcher::KeyShared(keys) => keys.tick(turn.now),
         }
     }
 
@@ -309,6 +311,13 @@ impl Lane {
         let entry = turn.cache.get(lent.cache, at)?.clone();
         lent.tally.cache_hits += 1;
         Some(entry)
+    }
+
+    /// An entry that was taken is not wanted yet after all; what is cached need not be kept here.
+    fn put_back(&mut self, entry: Entry, lent: &Lent<'_>, turn: &Turn<'_>) {
+        if turn.cache.get(lent.cache, entry.at).is_none() {
+            self.reads.put_back(entry);
+        }
     }
 
     /// Asks storage for new entries from `at` on, for as many messages as there are permits.

@@ -97,7 +97,7 @@ impl Topic {
                 persistence.poll(&lane.cursor, &mut lent, turn);
             }
             self.ledgers.want_trim();
-            self.dispatch(turn, index);
+            self.want(index);
         }
         self.trim(turn);
     }

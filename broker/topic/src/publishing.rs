@@ -174,7 +174,7 @@ impl Topic {
         self.ledgers.chain.confirm(confirmed);
         self.ledgers.advance(&mut self.errands, turn);
         self.save_sequences_if_due(turn);
-        self.dispatch_all(turn);
+        self.want_all();
         self.finish_unload(turn);
     }
 

@@ -30,6 +30,8 @@ pub(crate) struct Subscription {
     pub(crate) waiters: Vec<Waiter>,
     /// When a cursor that only lives in memory is dropped for want of consumers.
     pub(crate) expires_at: Option<u64>,
+    /// Whether it is on the topic's list of those to look at.
+    pub(crate) wanted: bool,
     /// Whether it is on the topic's list of those with work left.
     pub(crate) queued: bool,
 }
@@ -98,6 +100,7 @@ impl Subscription {
             persistence: None,
             waiters: Vec::new(),
             expires_at: None,
+            wanted: false,
             queued: false,
         }
     }

@@ -45,6 +45,8 @@ pub struct Topic {
     pub(crate) tally: Tally,
     pub(crate) expiry: Expiry,
     pub(crate) pace: Pace,
+    /// Subscriptions to which something happened since consumers were last served.
+    wanted: Vec<SubscriptionIndex>,
     /// Subscriptions whose last dispatch step ran out of budget.
     ready: VecDeque<SubscriptionIndex>,
     /// Cache entries below this were released.
@@ -60,7 +62,6 @@ pub struct Topic {
     /// Set once it is being unloaded.
     pub(crate) closing: bool,
     pub(crate) faults: Faults,
-    scratch: Vec<SubscriptionIndex>,
     now: Now,
 }
 
@@ -113,6 +114,7 @@ impl Topic {
             tally: Tally::default(),
             expiry: Expiry::new(now.monotonic_ms),
             pace: Pace::new(now),
+            wanted: Vec::new(),
             ready: VecDeque::new(),
             released,
             crowded: None,
@@ -121,7 +123,6 @@ impl Topic {
             fenced: None,
             closing: false,
             faults: Faults::default(),
-            scratch: Vec::new(),
             now,
         };
         for stored in cursors {
@@ -174,8 +175,42 @@ impl Topic {
         self.seat(key, *self.by_key.get(&key)?)
     }
 
+    /// A subscription may have something to send: it is looked at when consumers are served next.
+    pub(crate) fn want(&mut self, index: SubscriptionIndex) {
+        if let Some(subscription) = self.subscriptions.get_mut(index)
+            && !std::mem::replace(&mut subscription.wanted, true)
+        {
+            self.wanted.push(index);
+        }
+    }
+
+    pub(crate) fn want_all(&mut self) {
+        for (index, subscription) in self.subscriptions.iter_mut().filter(|(_, subscription)| !subscription.queued) {
+            if !std::mem::replace(&mut subscription.wanted, true) {
+                self.wanted.push(index);
+            }
+        }
+    }
+
+    /// Sends consumers what they can be sent since the last call. To be called once when a turn has told everything that happened: then
+    /// it is known what all consumers take, and entries go straight to them instead of being put aside for some of them in between.
+    pub fn serve(&mut self, turn: &mut Turn<'_>) {
+        if self.wanted.is_empty() {
+            return;
+        }
+        let mut wanted = std::mem::take(&mut self.wanted);
+        for index in wanted.drain(..) {
+            if let Some(subscription) = self.subscriptions.get_mut(index) {
+                subscription.wanted = false;
+                self.dispatch(turn, index);
+            }
+        }
+        self.wanted = wanted;
+        self.release_cache(turn);
+    }
+
     /// One dispatch step of a subscription; if it runs out of budget it goes on the list, behind others.
-    pub(crate) fn dispatch(&mut self, turn: &mut Turn<'_>, index: SubscriptionIndex) {
+    fn dispatch(&mut self, turn: &mut Turn<'_>, index: SubscriptionIndex) {
         if self.closing || self.fenced.is_some() {
             return;
         }
@@ -186,16 +221,6 @@ impl Topic {
             subscription.queued = true;
             self.ready.push_back(index);
         }
-    }
-
-    pub(crate) fn dispatch_all(&mut self, turn: &mut Turn<'_>) {
-        let mut indices = std::mem::take(&mut self.scratch);
-        indices.extend(self.subscriptions.iter().filter(|(_, subscription)| !subscription.queued).map(|(index, _)| index));
-        for index in indices.drain(..) {
-            self.dispatch(turn, index);
-        }
-        self.scratch = indices;
-        self.release_cache(turn);
     }
 
     /// Lets go of cached entries that every attached consumer has been sent or will not need.
@@ -217,17 +242,17 @@ impl Topic {
             if let Some(reply) = consumer.end_silence() {
                 turn.out.push(Effect::Reply { to: key.connection, reply });
             }
-            self.dispatch(turn, seat.subscription);
+            self.want(seat.subscription);
         }
     }
 
     /// The consumer's connection takes no more for now (its out buffer is full), or takes again.
-    pub fn set_writable(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, slot: ConsumerSlot, writable: bool) {
+    pub fn set_writable(&mut self, key: ConsumerKey, slot: ConsumerSlot, writable: bool) {
         let Some(seat) = self.seat(key, slot) else { return };
         if let Some(consumer) = self.subscriptions.get_mut(seat.subscription).and_then(|s| s.lane.consumer_mut(seat.consumer)) {
             consumer.writable = writable;
             if writable {
-                self.dispatch(turn, seat.subscription);
+                self.want(seat.subscription);
             }
         }
     }
@@ -260,13 +285,13 @@ impl Topic {
             self.trim(turn);
         }
         if lifted {
-            self.dispatch(turn, seat.subscription);
+            self.want(seat.subscription);
         }
         Ok(())
     }
 
     /// Delivers again what the consumer names; empty `ids`: all that it holds. Older than its epoch: dropped.
-    pub fn redeliver(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, slot: ConsumerSlot, ids: Vec<Position>, epoch: Option<u64>) {
+    pub fn redeliver(&mut self, key: ConsumerKey, slot: ConsumerSlot, ids: Vec<Position>, epoch: Option<u64>) {
         let Some(seat) = self.seat(key, slot) else { return };
         let (subscriptions, lent) = self.lend();
         let Some(subscription) = subscriptions.get_mut(seat.subscription).filter(|subscription| subscription.is_open()) else { return };
@@ -278,7 +303,7 @@ impl Topic {
             consumer.epoch = Some(epoch);
         }
         subscription.dispatcher.redeliver(&mut subscription.lane, seat.consumer, &ids, &lent);
-        self.dispatch(turn, seat.subscription);
+        self.want(seat.subscription);
     }
 
     /// A cursor's state is durable, or not.
@@ -347,7 +372,7 @@ impl Topic {
             Some(Errand::Read(index)) => {
                 let Some(Subscription { dispatcher, lane, .. }) = self.subscriptions.get_mut(index) else { return };
                 if dispatcher.read_done(lane, outcome, turn) {
-                    self.dispatch(turn, index);
+                    self.want(index);
                 }
             }
             Some(Errand::Probe(index)) => {
@@ -403,7 +428,7 @@ impl Topic {
         if self.closing || self.fenced.is_some() {
             return None;
         }
-        if !self.ready.is_empty() {
+        if !self.ready.is_empty() || !self.wanted.is_empty() {
             return Some(self.now.monotonic_ms);
         }
         let subscriptions = self.subscriptions.iter().filter_map(|(_, subscription)| subscription.deadline(&self.settings));
@@ -431,6 +456,7 @@ impl Topic {
                 self.dispatch(turn, index);
             }
         }
+        self.serve(turn);
         self.trim(turn);
         self.release_cache(turn);
     }
@@ -454,7 +480,7 @@ impl Topic {
         let ready =
             subscriptions.get_mut(index).is_some_and(|subscription| subscription.dispatcher.tick(&mut subscription.lane, &lent, turn));
         if reading || due || ready {
-            self.dispatch(turn, index);
+            self.want(index);
         }
     }
 
@@ -468,7 +494,7 @@ impl Topic {
         self.ledgers.chain.set_limits(self.settings.ledger);
         self.ledgers.want_trim();
         self.trim(turn);
-        self.dispatch_all(turn);
+        self.want_all();
     }
 
     /// What is stored of it, in bytes.

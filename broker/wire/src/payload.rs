@@ -9,11 +9,13 @@
 mod batch;
 mod broker_entry;
 mod key;
+mod outline;
 mod peek;
 
 pub use batch::{SingleMessages, push_single_message};
 pub use broker_entry::{broker_entry_metadata, encode_broker_entry_metadata, without_broker_entry_metadata};
 pub use key::{NO_KEY, StickyKey, sticky_key};
+pub use outline::{Outline, outline};
 pub use peek::{Chunk, Peek, peek};
 
 use bytes::{BufMut, BytesMut};

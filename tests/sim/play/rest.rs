@@ -198,7 +198,7 @@ impl Play {
         let consumer = &mut self.consumers[index];
         let (Some(slot), key, name) = (consumer.slot, consumer.key, consumer.subscription) else { return Ok(()) };
         consumer.writable = true;
-        self.owner.call(|topic, turn| topic.set_writable(turn, key, slot, true));
+        self.owner.call(|topic, _| topic.set_writable(key, slot, true));
         self.listen()?;
         self.flow_to(index, 100)?;
         let held = self.mirrors.get(name).map(|mirror| mirror.held_by(index)).unwrap_or_default();

@@ -27,6 +27,7 @@ pub(crate) fn settings() -> ServerSettings {
     ServerSettings {
         cluster: "standalone".into(),
         io_threads: NonZeroUsize::new(2).unwrap(),
+        working_loops: NonZeroUsize::new(2).unwrap(),
         pulsar_tls: Vec::new(),
         https: Vec::new(),
         tls: None,
