@@ -102,6 +102,9 @@ impl Bench {
             max_delay_ms: 0,
             message_ttl_ms: 0,
             expiry_check_ms: 300_000,
+            limits: topic::Limits::default(),
+            idle: topic::Idleness::default(),
+            compaction_threshold: 0,
             auto_subscription: true,
             producer_name_prefix: "bench".to_owned(),
         };

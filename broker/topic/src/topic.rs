@@ -15,6 +15,7 @@ use crate::errand::{Errand, Errands, SubscriptionIndex};
 use crate::event::{Ack, ReadOutcome, StoredCursor, TopicSettings, Turn};
 use crate::expiry::Expiry;
 use crate::faults::Faults;
+use crate::idle::LastUse;
 use crate::ledgers::{Ledgers, Recorded};
 use crate::lent::{Lent, Tally};
 use crate::pace::Pace;
@@ -44,6 +45,7 @@ pub struct Topic {
     pub(crate) errands: Errands,
     pub(crate) tally: Tally,
     pub(crate) expiry: Expiry,
+    pub(crate) last_use: LastUse,
     pub(crate) pace: Pace,
     /// Subscriptions whose last dispatch step ran out of budget.
     ready: VecDeque<SubscriptionIndex>,
@@ -112,6 +114,7 @@ impl Topic {
             errands: Errands::default(),
             tally: Tally::default(),
             expiry: Expiry::new(now.monotonic_ms),
+            last_use: LastUse::new(now.monotonic_ms),
             pace: Pace::new(now),
             ready: VecDeque::new(),
             released,
@@ -135,6 +138,7 @@ impl Topic {
         let index = entry.key();
         let cursor = Cursor::restore(stored.state.clone(), &self.ledgers.chain);
         let mut subscription = Subscription::new(stored.subscription.clone(), index, cursor, true);
+        subscription.used_at_ms = self.now.monotonic_ms;
         self.by_name.insert(stored.subscription.clone(), index);
         subscription.persistence = Some(Persistence::loaded(stored, index, &subscription.lane.cursor));
         entry.insert(subscription);
@@ -408,7 +412,7 @@ impl Topic {
         }
         let subscriptions = self.subscriptions.iter().filter_map(|(_, subscription)| subscription.deadline(&self.settings));
         let dedup = self.dedup.as_ref().and_then(Dedup::deadline);
-        subscriptions.chain(self.ledgers.deadline()).chain(dedup).chain(self.expiry_deadline()).min()
+        subscriptions.chain(self.ledgers.deadline()).chain(dedup).chain(self.expiry_deadline()).chain(self.desertion_deadline()).min()
     }
 
     /// Does what is due.
@@ -420,6 +424,7 @@ impl Topic {
         self.ledgers.tick(&self.settings, &mut self.errands, turn);
         self.tick_sequences(turn);
         self.tick_expiry(turn);
+        self.tick_desertion(turn);
         let indices: Vec<SubscriptionIndex> = self.subscriptions.iter().map(|(index, _)| index).collect();
         for index in indices {
             self.tick_subscription(turn, index);
@@ -439,6 +444,9 @@ impl Topic {
         let Some(subscription) = self.subscriptions.get_mut(index) else { return };
         if subscription.is_open() && subscription.expires_at.is_some_and(|at| at <= turn.now.monotonic_ms) {
             return self.remove_subscription(index);
+        }
+        if subscription.tick_desertion(&self.settings, turn.now.monotonic_ms) {
+            return self.advance(turn, index);
         }
         let searching = match &mut subscription.phase {
             Phase::Locating(search) | Phase::Seeking { search: Some(search), .. } => search.may_retry(turn.now),
