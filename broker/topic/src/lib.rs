@@ -43,7 +43,7 @@ mod lent;
 mod peek;
 pub mod stats;
 
-pub use access::{AccessMode, EPOCH_PROPERTY};
+pub use access::AccessMode;
 pub use dedup::{DEDUPLICATION_CURSOR, Sequences};
 pub use effect::{Change, Effect, Effects, Reply, Tag};
 pub use event::{
