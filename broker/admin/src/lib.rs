@@ -62,7 +62,7 @@ use std::sync::atomic::AtomicUsize;
 
 use server::{Handle, HttpService};
 
-pub use options::AdminOptions;
+pub use options::{AdminOptions, MetricsOptions};
 pub use policies::{DoorLine, PolicyLine, policy_slots};
 pub use routes::{Class, Mark, RouteLine, routes};
 

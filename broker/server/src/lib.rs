@@ -31,6 +31,7 @@ mod orphans;
 mod out_buffer;
 mod patience;
 mod pattern;
+mod period;
 mod placement;
 mod policies;
 mod removal;
@@ -54,11 +55,16 @@ mod worker;
 pub use auth::{Access, Algorithm, AuthSettings, Credentials, Denied, Identity, Secret, Signer, TokenSettings, new_key_pair};
 pub use handle::{AdvertisedListener, Endpoints, Handle, TopicError};
 pub use metrics::{ServerStats, WorkerStats};
+pub use period::WriteLatency;
 pub use policies::{AutoCreation, Said};
 pub use settings::{CrowdLimit, Listen, ServerSettings};
 pub use shared::HttpService;
 pub use start::{Bound, Server, bind};
 pub use stream::{Caller, Stream};
 pub use tls::{TlsSettings, TlsVersion};
+
+/// Counts of values by their size, in microseconds.
+pub type Histogram = hdrhistogram::Histogram<u32>;
+
 /// Numbers of topics, so that callers need not know the topic room.
 pub use topic::stats;
