@@ -8,8 +8,8 @@ use crate::errors::Refusal;
 use crate::reply::Reply;
 use crate::request::Call;
 use crate::{
-    brokers, bundles, clusters, lookup, metrics, namespaces, partitions, permissions, policies, properties, resource_groups, schemas, tenants, topic_stats,
-    topics, ui,
+    brokers, bundles, clusters, lookup, metrics, namespaces, partitions, permissions, policies, properties, resource_groups, schemas,
+    tenants, topic_stats, topics, ui,
 };
 
 /// Who may call a row, once callers are authenticated.

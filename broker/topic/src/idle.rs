@@ -43,14 +43,16 @@ impl Topic {
     /// When the topic is to be deleted, if nobody comes.
     pub(crate) fn desertion_deadline(&self) -> Option<u64> {
         let rule = self.settings.idle.topic?;
+        if !self.seats.is_empty() || !self.producers.is_empty() || self.access.waiting() > 0 || !self.publishes.is_empty() {
+            return None;
+        }
         // What is kept for readers of the past keeps the topic.
         let kept_ms = match self.settings.retention {
             ledger::Retention { time_ms, .. } if time_ms < 0 => return None,
             ledger::Retention { time_ms, .. } => u64::try_from(time_ms).unwrap_or(0),
         };
-        let used = !self.seats.is_empty() || !self.producers.is_empty() || self.access.waiting() > 0 || !self.publishes.is_empty();
         let kept = !rule.caught_up && self.subscriptions.iter().any(|(_, subscription)| subscription.is_users());
-        (!used && !kept).then(|| self.last_use.at_ms.saturating_add(rule.after_ms.max(kept_ms)))
+        (!kept).then(|| self.last_use.at_ms.saturating_add(rule.after_ms.max(kept_ms)))
     }
 
     /// Asks to be deleted if it is time to.
