@@ -9,7 +9,7 @@ use ledger::{
     Cursor, CursorState, Done, LedgerId, LedgerList, LedgerStore, ManagedLedger, Position, Purpose, ReadRange, Sealed, StoreError,
 };
 use metadata::{Expected, MetadataError, MetadataStore, Rejected, Transaction};
-use topic::{DEDUPLICATION_CURSOR, Sequences, StoredCursor, TopicSettings};
+use topic::{COMPACTION_CURSOR, Compacted, DEDUPLICATION_CURSOR, Sequences, StoredCursor, TopicSettings};
 use wire::{ServerError, TopicName};
 
 use crate::catalog;
@@ -33,6 +33,8 @@ pub(crate) struct LoadedTopic {
     pub(crate) version: i64,
     pub(crate) cursors: Vec<StoredCursor>,
     pub(crate) settings: TopicSettings,
+    /// What an earlier compaction left.
+    pub(crate) compacted: Option<Compacted>,
     /// What producers have published, if messages that are sent twice are to be recognised.
     pub(crate) sequences: Option<Sequences>,
 }
@@ -149,6 +151,7 @@ impl Load<'_> {
             self.store.delete(dropped, Box::new(|_| ()));
         }
         let mut cursors = self.cursors()?;
+        let compacted = self.compacted(&cursors)?;
         let settings =
             crate::policies::settings(self.metadata, &self.name.namespace(), &self.settings.topic).map_err(|e| self.metadata(e))?;
         let sequences = match settings.deduplication.enabled {
@@ -158,7 +161,7 @@ impl Load<'_> {
                 None
             }
         };
-        Ok(LoadedTopic { ledger, version, cursors, settings, sequences })
+        Ok(LoadedTopic { ledger, version, cursors, settings, compacted, sequences })
     }
 
     fn stored_list(&self, create: bool) -> Result<(LedgerList, Expected), LoadError> {
@@ -212,6 +215,19 @@ impl Load<'_> {
         let entries = wait(|done| self.store.read(range, done)).map_err(|e| self.storage(e))?;
         let entry = entries.first().ok_or_else(|| self.unreadable(format!("cursor state {last} is missing")))?;
         Cursor::decode_position(&entry.bytes).map(Some).map_err(|reason| self.unreadable(reason))
+    }
+
+    /// What the cursor of compactions names; none if there is no such cursor, or the ledger is gone.
+    fn compacted(&self, cursors: &[StoredCursor]) -> Result<Option<Compacted>, LoadError> {
+        let Some(cursor) = cursors.iter().find(|cursor| cursor.subscription == COMPACTION_CURSOR) else { return Ok(None) };
+        let Some(ledger) = topic::compacted_ledger(&cursor.state.properties) else { return Ok(None) };
+        match self.fence(ledger)? {
+            Some(Sealed { last, bytes }) => Ok(Some(Compacted { ledger, last, horizon: cursor.state.mark_delete, bytes })),
+            None => {
+                tracing::error!(topic = %self.name, %ledger, "the compacted ledger is gone: its messages are lost unless the topic still has them");
+                Ok(None)
+            }
+        }
     }
 
     /// The sequence ids that were saved, and those of the entries stored since, read a batch at a time.

@@ -35,6 +35,9 @@ fn under(policies: &Policies, mut settings: TopicSettings) -> TopicSettings {
     if let Some(seconds) = policies.message_ttl_seconds() {
         settings.message_ttl_ms = u64::from(seconds) * 1_000;
     }
+    if let Some(bytes) = policies.number("compaction_threshold").and_then(|bytes| u64::try_from(bytes).ok()) {
+        settings.compaction.threshold_bytes = bytes;
+    }
     if let Some(delayed) = policies.delayed_delivery() {
         settings.delayed_tick_ms = match (delayed.active, delayed.tick_ms) {
             (false, _) => 0,

@@ -11,6 +11,7 @@ mod attach;
 mod dedup;
 mod producers;
 mod publishing;
+mod terminate;
 
 mod chunks;
 mod consumer;
@@ -26,8 +27,12 @@ mod seek;
 mod subscription;
 
 mod backlog;
+mod compaction;
 mod expiry;
+mod finding;
 mod ledgers;
+mod moves;
+mod noting;
 mod persistence;
 mod unload;
 
@@ -42,6 +47,10 @@ mod peek;
 pub mod stats;
 
 pub use access::AccessMode;
+pub use compaction::{
+    COMPACTION_CURSOR, Compacted, CompactionDone, CompactionJob, CompactionRules, CompactionStatus, CompactionStorage, NotCompacted,
+    compacted_ledger,
+};
 pub use dedup::{DEDUPLICATION_CURSOR, Sequences};
 pub use effect::{Change, Effect, Effects, Reply, Tag};
 pub use event::{
@@ -49,5 +58,7 @@ pub use event::{
     StartAt, StoredCursor, SubscriptionKind, TopicSettings, Turn,
 };
 pub use keys::{ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, ProducerSlot};
+pub use moves::Unmoved;
 pub use nonpersistent::NonPersistentTopic;
+pub use subscription::Asked;
 pub use topic::Topic;

@@ -168,6 +168,10 @@ impl NonPersistentTopic {
         if let Some(slot) = self.by_key.get(&key).copied() {
             return turn.out.push(Effect::Reply { to: key.connection, reply: Reply::ConsumerReady { request, consumer: key, slot } });
         }
+        if attach.read_compacted {
+            let message = "readCompacted only valid on persistent topics";
+            return refuse(turn, key.connection, request, ServerError::NotAllowedError, message);
+        }
         let index = match self.by_name.get(&attach.subscription).copied() {
             Some(index) => index,
             None => {

@@ -70,16 +70,19 @@ impl InternalStats {
             waiting_cursors_count: stats.subscriptions.iter().filter(|s| s.backlog == 0 && !s.consumers.is_empty()).count(),
             pending_add_entries_count: 0,
             last_confirmed_entry: stats.last_confirmed,
-            state: "LedgerOpened",
+            state: if stats.state.is_empty() { "LedgerOpened" } else { stats.state },
             ledgers: stats.ledgers.into_iter().enumerate().map(ledger).collect(),
             cursors: stats
                 .subscriptions
                 .into_iter()
-                .chain(stats.deduplication_cursor.map(|cursor| *cursor))
+                .chain(stats.own_cursors)
                 .map(|s| (s.name.clone(), CursorJson::new(s)))
                 .collect(),
             schema_ledgers: Vec::new(),
-            compacted_ledger: LedgerJson { ledger_id: -1, entries: -1, size: -1, offloaded: false, under_replicated: false },
+            compacted_ledger: match stats.compaction.ledger {
+                Some((id, entries, size)) => LedgerJson::new(id, entries, size),
+                None => LedgerJson { ledger_id: -1, entries: -1, size: -1, offloaded: false, under_replicated: false },
+            },
         }
     }
 }
