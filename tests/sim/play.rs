@@ -234,7 +234,8 @@ impl Play {
             945..965 => self.toggle_writable()?,
             965..970 => self.seek()?,
             970..973 => self.unsubscribe()?,
-            973..980 => self.detach_producer()?,
+            973..978 => self.detach_producer()?,
+            978..980 => self.compact(),
             980..985 => {
                 self.owner.fail_write();
             }
@@ -306,6 +307,13 @@ impl Play {
         let most = self.crowded;
         self.note(|| format!("a subscription may hold {most:?}"));
         self.owner.call(|topic, turn| topic.set_crowded(turn, most));
+    }
+
+    /// Nobody in the play reads what is left of it; it must not disturb who reads everything.
+    fn compact(&mut self) {
+        self.note(|| "the topic is compacted".to_owned());
+        // Refused while one is under way.
+        let _ = self.owner.call(|topic, turn| topic.compact(turn));
     }
 
     fn fail_appends(&mut self) -> Result<(), String> {

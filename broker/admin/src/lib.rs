@@ -11,7 +11,7 @@
 //! router.rs       method and path -> a row of routes.rs, parameters decoded
 //! routes.rs       the one table: method, path, handler, who may call it, how much it matters
 //! request.rs      query and body, read leniently                                      address.rs  names of topics and namespaces
-//! clusters.rs tenants.rs namespaces.rs permissions.rs topics.rs partitions.rs schemas.rs topic_stats.rs lookup.rs brokers.rs metrics.rs ui.rs
+//! clusters.rs tenants.rs namespaces.rs permissions.rs topics.rs topic_actions.rs subscriptions.rs messages.rs partitions.rs schemas.rs topic_stats.rs lookup.rs brokers.rs metrics.rs ui.rs
 //! errors.rs       errors of the rooms below -> status and reason
 //! json.rs         the only place where our JSON is spelt                              reply.rs  status and body
 //! ```
@@ -34,6 +34,7 @@ mod errors;
 mod exposition;
 mod json;
 mod lookup;
+mod messages;
 mod metrics;
 mod namespaces;
 mod options;
@@ -49,7 +50,9 @@ mod router;
 mod routes;
 mod schema_policies;
 mod schemas;
+mod subscriptions;
 mod tenants;
+mod topic_actions;
 mod topic_stats;
 mod topics;
 mod ui;

@@ -11,7 +11,7 @@ use ledger::{LedgerLimits, Retention};
 use metadata::EmbeddedOptions;
 use metadata::clusters::Cluster;
 use server::{AuthSettings, CrowdLimit, Listen, ServerSettings, TlsSettings, TokenSettings};
-use topic::{Deduplication, TopicSettings};
+use topic::{CompactionRules, Deduplication, TopicSettings};
 
 use crate::config::auth::Provider;
 use crate::config::checks::exposure;
@@ -175,6 +175,11 @@ fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
         max_delay_ms: timing.max_delay.map_or(0, millis),
         message_ttl_ms: timing.ttl.map_or(0, millis),
         expiry_check_ms: millis(timing.expiry_check),
+        compaction: CompactionRules {
+            threshold_bytes: config.compaction.threshold.get(),
+            check_ms: millis(config.compaction.check),
+            keep_without_key: config.compaction.retain_null_key,
+        },
         auto_subscription: topics.auto_subscription,
         // The epoch counts the starts on the data directory, so a name is never made twice.
         producer_name_prefix: format!("{}-{}", config.network.cluster_name, data.epoch),

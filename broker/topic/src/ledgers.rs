@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use ledger::{LedgerId, ManagedLedger, Position, Purpose, Retention, StoreError};
+use ledger::{LedgerId, LedgerState, ManagedLedger, Position, Purpose, Retention, StoreError};
 
 use crate::effect::Change;
 use crate::errand::{Errand, Errands};
@@ -91,7 +91,7 @@ impl Ledgers {
     /// The next ledger is there, or not: then appends go on in the current one, and creation is tried again later.
     pub(crate) fn created(&mut self, outcome: Result<LedgerId, StoreError>, errands: &mut Errands, turn: &mut Turn<'_>) {
         match outcome {
-            Ok(next) if self.ending != Ending::No => {
+            Ok(next) if self.ending != Ending::No || self.chain.state() == LedgerState::Terminated => {
                 self.rollover = Rollover::No;
                 turn.out.push(Effect::DeleteLedgers(vec![next]));
                 self.advance(errands, turn);

@@ -87,7 +87,7 @@ impl Topic {
         let passed = before.saturating_sub(lane.cursor.backlog(lent.ledger));
         dispatcher.trimmed(lane);
         if let Some(persistence) = persistence {
-            persistence.poll(&lane.cursor, &mut lent, turn);
+            persistence.hurry(&lane.cursor, &mut lent, turn);
         }
         self.ledgers.want_trim();
         self.tell_who_has_everything(turn, index);

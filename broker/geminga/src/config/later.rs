@@ -175,9 +175,7 @@ static GROUPS: &[(&str, &[Later])] = &[
         "Transactions and compaction",
         &[
             not_yet("transactionCoordinatorEnabled", FLAG, "false"),
-            not_yet("brokerServiceCompactionThresholdInBytes", COUNT, "0"),
-            not_yet("brokerServiceCompactionMonitorIntervalInSeconds", SECONDS, "60"),
-            not_yet("brokerServiceCompactionPhaseOneLoopTimeInSeconds", SECONDS, "30"),
+            kept("brokerServiceCompactionPhaseOneLoopTimeInSeconds", SECONDS, "30"),
         ],
     ),
     (
