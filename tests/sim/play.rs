@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ledger::{Position, Retention};
 use topic::faults::Faults;
-use topic::{ConnectionKey, ConsumerKey, ConsumerSlot, DEDUPLICATION_CURSOR, Deduplication, SubscriptionKind, Topic, TopicSettings};
+use topic::{COMPACTION_CURSOR, ConnectionKey, ConsumerKey, ConsumerSlot, DEDUPLICATION_CURSOR, Deduplication, SubscriptionKind, Topic, TopicSettings};
 
 use super::keys::Split;
 use super::mirror::{Index, Mirror};
@@ -354,7 +354,8 @@ impl Play {
         for (_, request) in std::mem::take(&mut self.requests) {
             self.uncertain(request);
         }
-        let recorded: Vec<String> = self.owner.world.cursors().filter(|name| *name != DEDUPLICATION_CURSOR).map(str::to_owned).collect();
+        let own = [DEDUPLICATION_CURSOR, COMPACTION_CURSOR];
+        let recorded: Vec<String> = self.owner.world.cursors().filter(|name| !own.contains(name)).map(str::to_owned).collect();
         self.mirrors.retain(|name, _| recorded.iter().any(|recorded| recorded == name));
         for name in recorded {
             let (known, kind, durable) = SUBSCRIPTIONS.into_iter().find(|(known, ..)| *known == name).expect("known");

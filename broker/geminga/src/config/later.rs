@@ -175,7 +175,7 @@ static GROUPS: &[(&str, &[Later])] = &[
         "Transactions and compaction",
         &[
             not_yet("transactionCoordinatorEnabled", FLAG, "false"),
-            kept("brokerServiceCompactionPhaseOneLoopTimeInSeconds", SECONDS, "30"),
+            not_yet("brokerServiceCompactionPhaseOneLoopTimeInSeconds", SECONDS, "30"),
         ],
     ),
     (

@@ -3,7 +3,7 @@
 use ledger::{Position, Retention};
 use topic::{AckIds, Asked, Reply, SeekTo, StartAt, SubscriptionKind, TopicSettings, Unmoved};
 
-use crate::client::{Consumer, ack, attach, connection, consume, flow, got_at, leave, producer, publish};
+use crate::client::{Consumer, ack, attach, connection, consume, entry, flow, got_at, leave, producer, publish, receipts, send};
 use crate::sim::owner::{Owner, small_settings};
 
 const ASKED: Asked = Asked { to: connection_key(), request: 77 };
@@ -18,9 +18,21 @@ fn with_backlog(settings: TopicSettings, count: u64) -> (Owner, Vec<Position>) {
     let consumer = consume(&mut owner, attach(1, SubscriptionKind::Shared));
     leave(&mut owner, consumer);
     let to = producer(&mut owner, 1);
-    let sent = publish(&mut owner, to, count);
+    for sequence in 0..count {
+        // One each millisecond.
+        owner.wait(1);
+        let time = owner.now.wall_ms;
+        send(&mut owner, to, sequence, entry(1, time));
+        owner.settle();
+    }
+    let sent = receipts(&mut owner);
     owner.call(|topic, turn| topic.detach_producer(turn, to.key, None));
     (owner, sent)
+}
+
+/// When the message of this number was published.
+fn time_of(number: u64) -> u64 {
+    1_700_000_000_001 + number
 }
 
 fn consumer(owner: &mut Owner) -> Consumer {
@@ -59,15 +71,15 @@ fn skipping_counts_only_what_is_not_acked() {
 #[test]
 fn messages_before_a_time_are_left_behind_by_whom_it_is_asked_for() {
     let (mut owner, sent) = with_backlog(small_settings(), 50);
-    // Published at 1,000 and on; the cache does not know them after a restart.
+    // The cache does not know them after a restart.
     owner.crash(0, 0);
-    owner.call(|topic, turn| topic.expire_before_time(turn, ASKED, Some("s"), 1_020));
+    owner.call(|topic, turn| topic.expire_before_time(turn, ASKED, Some("s"), time_of(20)));
     owner.settle();
     assert!(answered(&mut owner));
     let shared = consumer(&mut owner);
     flow(&mut owner, shared, 100);
     assert_eq!(got_at(&mut owner), sent[20..]);
-    owner.call(|topic, turn| topic.expire_before_time(turn, ASKED, None, 1_030));
+    owner.call(|topic, turn| topic.expire_before_time(turn, ASKED, None, time_of(30)));
     owner.settle();
     assert!(answered(&mut owner));
     let stats = owner.topic.stats();
@@ -80,7 +92,7 @@ fn messages_before_a_time_are_left_behind_by_whom_it_is_asked_for() {
 fn a_message_is_found_by_its_time_also_when_reads_fail_first() {
     let (mut owner, sent) = with_backlog(small_settings(), 50);
     owner.crash(0, 0);
-    for (time, expected) in [(0, Some(0)), (1_007, Some(7)), (1_049, Some(49)), (2_000, None)] {
+    for (time, expected) in [(0, Some(0)), (time_of(7), Some(7)), (time_of(49), Some(49)), (time_of(2_000), None)] {
         owner.call(|topic, turn| topic.find_published(turn, ASKED, time));
         owner.fail_read(0);
         owner.wait(10_000);
