@@ -303,3 +303,29 @@ async fn a_namespace_is_unloaded_and_its_clients_come_back() {
     let consumer = consume(&client, "t", ConsumerOptions::new("s")).await;
     assert_eq!(crate::talk::texts(&consumer, 3).await, ["before", "after", "at last"]);
 }
+
+#[tokio::test]
+async fn backlogs_and_subscriptions_of_a_whole_namespace_are_cleared() {
+    let broker = Broker::start();
+    let client = plain(&broker).await;
+    let backlog = |topic: &str, of: &str| {
+        topic_stats(&broker, &format!("persistent/public/default/{topic}"))["subscriptions"][of]["msgBacklog"].as_u64()
+    };
+    for topic in ["t", "u"] {
+        for name in ["a b", "c"] {
+            soon("closing", consume(&client, topic, ConsumerOptions::new(name)).await.close()).await.expect("closed");
+        }
+        publish(&produce(&client, topic).await, numbers(0..5)).await;
+    }
+    assert_eq!(told(&broker, "POST", &format!("{NAMESPACE}/clearBacklog/a+b"), ""), done());
+    assert_eq!([backlog("t", "a b"), backlog("u", "a b"), backlog("t", "c"), backlog("u", "c")], [Some(0), Some(0), Some(5), Some(5)]);
+    assert_eq!(told(&broker, "POST", &format!("{NAMESPACE}/clearBacklog"), ""), done());
+    assert_eq!([backlog("t", "c"), backlog("u", "c")], [Some(0), Some(0)]);
+    let held = consume(&client, "u", ConsumerOptions::new("c")).await;
+    assert_eq!(told(&broker, "POST", &format!("{NAMESPACE}/unsubscribe/c"), "").0, 412, "it has a consumer");
+    soon("closing", held.close()).await.expect("closed");
+    assert_eq!(told(&broker, "POST", &format!("{NAMESPACE}/unsubscribe/c"), ""), done());
+    assert_eq!([backlog("t", "c"), backlog("u", "c"), backlog("u", "a b")], [None, None, Some(0)]);
+    assert_eq!(told(&broker, "POST", "/admin/v2/namespaces/public/nowhere/clearBacklog", "").0, 404);
+    assert_eq!(told(&broker, "POST", &format!("{NAMESPACE}/0x00000000_0x20000000/clearBacklog"), "").0, 412, "no such bundle");
+}

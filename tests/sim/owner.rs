@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use ledger::{CacheKey, EntryCache, LedgerLimits, Position, Retention, StoreError};
 use topic::faults::Faults;
-use topic::{Change, Deduplication, Effect, Effects, Now, ReadOutcome, Reply, Sequences, Tag, Topic, TopicSettings, Turn};
+use topic::{Change, CompactionJob, Deduplication, Effect, Effects, Now, ReadOutcome, Reply, Sequences, Tag, Topic, TopicSettings, Turn};
 use wire::TopicName;
 
 use super::world::World;
@@ -28,6 +28,8 @@ pub(crate) struct Owner {
     pub(crate) reports: Vec<String>,
     /// Reads carried out.
     pub(crate) reads: usize,
+    /// Keys that a compaction compares at a time.
+    pub(crate) compare_keys: usize,
     /// Entries read.
     pub(crate) entries_read: usize,
     /// A deliberate mistake: appends are confirmed although they are not stored before [`Owner::sync`].
@@ -50,6 +52,7 @@ enum Write {
     Create { tag: Tag },
     Change { tag: Tag, change: Change },
     Delete(Vec<ledger::LedgerId>),
+    Compact { tag: Tag, job: Box<CompactionJob> },
 }
 
 struct Read {
@@ -91,7 +94,7 @@ pub(crate) fn small_settings() -> TopicSettings {
         expiry_check_ms: 300_000,
         limits: topic::Limits::default(),
         idle: topic::Idleness::default(),
-        compaction_threshold: 0,
+        compaction: topic::CompactionRules::default(),
         auto_subscription: true,
         producer_name_prefix: "standalone-1".to_owned(),
     }
@@ -118,6 +121,7 @@ impl Owner {
             deserted: 0,
             reports: Vec::new(),
             reads: 0,
+            compare_keys: 3,
             entries_read: 0,
             confirm_early: false,
             settings,
@@ -152,6 +156,7 @@ impl Owner {
                 Effect::CreateLedger { tag, .. } => self.writes.push_back(Write::Create { tag }),
                 Effect::Change { tag, change } => self.writes.push_back(Write::Change { tag, change }),
                 Effect::DeleteLedgers(ledgers) => self.writes.push_back(Write::Delete(ledgers)),
+                Effect::Compact { tag, job } => self.writes.push_back(Write::Compact { tag, job }),
                 Effect::SealLedger(_) => {}
                 Effect::Read { tag, from, last, max_entries, max_bytes } => {
                     assert_eq!(from.ledger, last.ledger, "a read stays in one ledger");
@@ -251,6 +256,10 @@ impl Owner {
                 self.call(|topic, turn| topic.changed(turn, tag, outcome));
             }
             Some(Write::Delete(ledgers)) => self.world.delete(ledgers),
+            Some(Write::Compact { tag, job }) => {
+                let outcome = job.comparing(self.compare_keys).run(&mut self.world);
+                self.call(|topic, turn| topic.compacted(turn, tag, outcome));
+            }
             None => return false,
         }
         true
@@ -349,6 +358,8 @@ impl Owner {
                 Write::Create { .. } => drop(self.world.create()),
                 Write::Change { change, .. } => drop(self.world.change(change)),
                 Write::Delete(ledgers) => self.world.delete(ledgers),
+                // It ran to its end, and nobody knows of it.
+                Write::Compact { job, .. } => drop(job.comparing(self.compare_keys).run(&mut self.world)),
             }
         }
         self.load();
@@ -389,7 +400,11 @@ fn load(world: &mut World, settings: &TopicSettings, key: CacheKey, now: Now, fa
     let loaded = world.load(settings.ledger, now.wall_ms);
     let found = settings.deduplication.enabled.then(|| world.sequences(&loaded));
     let name: TopicName = "persistent://public/default/simulated".parse().expect("a valid name");
+    let compacted = world.compacted(&loaded);
     let mut topic = Topic::new(name, loaded.chain, loaded.version, loaded.cursors, settings.clone(), key, now);
+    if let Some(compacted) = compacted {
+        topic.set_compacted(compacted);
+    }
     topic.inject(faults);
     (topic, found)
 }

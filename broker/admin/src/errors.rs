@@ -102,6 +102,12 @@ impl From<TopicError> for Refusal {
             TopicError::InUse { topic, producers, consumers, subscriptions } => Self::precondition(format!(
                 "Topic has active producers/subscriptions: {topic} has {producers} producers, {consumers} consumers, {subscriptions} subscriptions"
             )),
+            TopicError::NoSubscription { .. } => Self::not_found(error.to_string()),
+            TopicError::SubscriptionExists { .. } => Self::conflict("Subscription already exists for topic"),
+            TopicError::SubscriptionInUse { .. } => Self::precondition("Subscription has active connected consumers"),
+            TopicError::NoStorage(name) => Self::not_allowed(format!("Not allowed on a non-persistent topic: {name} stores no messages")),
+            TopicError::BadName(reason) => Self::precondition(reason),
+            TopicError::Busy(reason) => Self::busy(reason),
             TopicError::NotAllowed(reason) => Self::conflict(reason),
             TopicError::TooMany(reason) => Self::precondition(reason),
             TopicError::Metadata(error) => error.into(),

@@ -12,7 +12,7 @@
 //! routes.rs       the one table: method, path, handler, who may call it, how much it matters
 //! policies/       the slots of policies, from which the table has its other rows
 //! request.rs      query and body, read leniently                                      address.rs  names of topics and namespaces
-//! clusters.rs tenants.rs namespaces.rs bundles.rs properties.rs permissions.rs topics.rs partitions.rs schemas.rs topic_stats.rs lookup.rs brokers.rs metrics.rs ui.rs
+//! clusters.rs tenants.rs namespaces.rs bundles.rs backlogs.rs properties.rs resource_groups.rs permissions.rs topics.rs topic_actions.rs subscriptions.rs messages.rs partitions.rs schemas.rs topic_stats.rs lookup.rs brokers.rs metrics.rs ui.rs
 //! errors.rs       errors of the rooms below -> status and reason
 //! json.rs         the only place where our JSON is spelt                              reply.rs  status and body
 //! ```
@@ -28,6 +28,7 @@
 
 mod address;
 mod admission;
+mod backlogs;
 mod brokers;
 mod bundles;
 mod clusters;
@@ -36,6 +37,7 @@ mod errors;
 mod exposition;
 mod json;
 mod lookup;
+mod messages;
 mod metrics;
 mod namespaces;
 mod options;
@@ -52,7 +54,9 @@ mod rfc3339;
 mod router;
 mod routes;
 mod schemas;
+mod subscriptions;
 mod tenants;
+mod topic_actions;
 mod topic_stats;
 mod topics;
 mod ui;

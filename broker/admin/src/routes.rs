@@ -8,8 +8,8 @@ use crate::errors::Refusal;
 use crate::reply::Reply;
 use crate::request::Call;
 use crate::{
-    brokers, bundles, clusters, lookup, metrics, namespaces, partitions, permissions, policies, properties, resource_groups, schemas,
-    tenants, topic_stats, topics, ui,
+    backlogs, brokers, bundles, clusters, lookup, messages, metrics, namespaces, partitions, permissions, policies, properties,
+    resource_groups, schemas, subscriptions, tenants, topic_actions, topic_stats, topics, ui,
 };
 
 /// Who may call a row, once callers are authenticated.
@@ -143,6 +143,12 @@ pub(crate) static ROUTES: &[Route] = rows![
     Common TenantAdmin PUT    "/admin/v2/namespaces/{tenant}/{namespace}/{bundle}/unload" => bundles::unload, "Let go of the topics of a bundle; `destinationBroker`";
     Common TenantAdmin PUT    "/admin/v2/namespaces/{tenant}/{namespace}/{bundle}/split" => bundles::split, "Would divide a bundle; with one broker there is nothing to divide; `splitAlgorithmName`, `unload`";
     Common TenantAdmin GET    "/admin/v2/namespaces/{tenant}/{namespace}/{bundle}/topicHashPositions" => bundles::hash_positions, "Hashes of a bundle's topics; `topics`";
+    Common TenantAdmin POST   "/admin/v2/namespaces/{tenant}/{namespace}/clearBacklog" => backlogs::clear, "Have all subscriptions leave everything behind";
+    Common TenantAdmin POST   "/admin/v2/namespaces/{tenant}/{namespace}/clearBacklog/{subscription}" => backlogs::clear, "Have one subscription leave everything behind, in every topic";
+    Common TenantAdmin POST   "/admin/v2/namespaces/{tenant}/{namespace}/{bundle}/clearBacklog" => backlogs::clear_bundle, "The same in the topics of a bundle";
+    Common TenantAdmin POST   "/admin/v2/namespaces/{tenant}/{namespace}/{bundle}/clearBacklog/{subscription}" => backlogs::clear_bundle, "The same in the topics of a bundle";
+    Common TenantAdmin POST   "/admin/v2/namespaces/{tenant}/{namespace}/unsubscribe/{subscription}" => backlogs::unsubscribe, "Remove a subscription from every topic";
+    Common TenantAdmin POST   "/admin/v2/namespaces/{tenant}/{namespace}/{bundle}/unsubscribe/{subscription}" => backlogs::unsubscribe_bundle, "Remove a subscription from the topics of a bundle";
     Common TenantAdmin GET    "/admin/v2/namespaces/{tenant}/{namespace}/properties" => properties::of_namespace, "What is noted on it";
     Common TenantAdmin PUT    "/admin/v2/namespaces/{tenant}/{namespace}/properties" => properties::add_to_namespace, "Note more on it";
     Common TenantAdmin DELETE "/admin/v2/namespaces/{tenant}/{namespace}/properties" => properties::clear_namespace, "Forget all that is noted on it";
@@ -186,6 +192,41 @@ pub(crate) static ROUTES: &[Route] = rows![
     Core   TopicUser   GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/internalStats" => topic_stats::internal, "Ledgers and cursors of a topic";
     Core   TopicUser   GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/lastMessageId" => topic_stats::last_message_id, "The place of the last message";
     Core   TopicUser   GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/subscriptions" => topics::subscriptions, "Names of the subscriptions";
+
+    Common TenantAdmin GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}" => topic_actions::of_bundle, "Names of the topics in a bundle, which is named in place of a topic";
+    Common TenantAdmin POST   "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/createMissedPartitions" => topic_actions::create_missed_partitions, "Give partitions a record that have none";
+    Common TopicUser   GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/properties" => topic_actions::properties, "What is noted on a topic";
+    Common TenantAdmin PUT    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/properties" => topic_actions::set_properties, "Note more on a topic";
+    Common TenantAdmin DELETE "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/properties" => topic_actions::remove_property, "Take one note away; `key`";
+    Core   TenantAdmin POST   "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/terminate" => topic_actions::terminate, "End a topic: nothing is published any more";
+    Common TenantAdmin POST   "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/terminate/partitions" => topic_actions::terminate_partitions, "End all partitions";
+    Core   TenantAdmin PUT    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/compaction" => topic_actions::compact, "Begin to compact";
+    Core   TenantAdmin GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/compaction" => topic_actions::compaction, "How far that is";
+    Common TenantAdmin PUT    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/offload" => topic_actions::offload, "Always 405: there is nowhere to offload to";
+    Common TenantAdmin GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/offload" => topic_actions::offload_status, "Always `NOT_RUN`";
+    Common TenantAdmin POST   "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/trim" => topic_actions::trim, "Delete ledgers that nobody needs, now";
+    Common TenantAdmin DELETE "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/truncate" => topic_actions::truncate, "Delete all messages but those of the ledger that is written to";
+    Common TenantAdmin PUT    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/backlogSize" => topic_actions::backlog_size, "Bytes published after the message in the body";
+    Common TopicUser   GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/partitioned-internalStats" => topic_stats::partitioned_internal, "Ledgers and cursors of each partition";
+    Common TopicUser   GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/internal-info" => topic_stats::recorded, "What is recorded of ledgers and cursors";
+    Core   TopicUser   GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/messageid/{timestamp}" => messages::id_at_time, "Where the first message since a time is";
+    Common TenantAdmin GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/ledger/{ledger}/entry/{entry}" => messages::by_id, "The message of this id";
+    Common TenantAdmin GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/examinemessage" => messages::examine, "The n-th message from either end; `initialPosition`, `messagePosition`";
+    Core   TenantAdmin PUT    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/subscription/{subscription}" => subscriptions::create, "Make a subscription; the body may say where it begins";
+    Core   TenantAdmin DELETE "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/subscription/{subscription}" => subscriptions::delete, "Remove a subscription; `force`";
+    Core   TenantAdmin POST   "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/subscription/{subscription}/skip_all" => subscriptions::skip_all, "Leave everything behind";
+    Core   TenantAdmin POST   "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/subscription/{subscription}/skip/{count}" => subscriptions::skip, "Leave the next messages behind";
+    Core   TenantAdmin POST   "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/subscription/{subscription}/expireMessages/{seconds}" => subscriptions::expire_older, "Leave behind what is older";
+    Core   TenantAdmin POST   "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/subscription/{subscription}/expireMessages" => subscriptions::expire_through, "Leave behind everything up to the message in the body";
+    Core   TenantAdmin POST   "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/all_subscription/expireMessages/{seconds}" => subscriptions::expire_older_of_all, "Have all subscriptions leave behind what is older";
+    Core   TenantAdmin POST   "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/subscription/{subscription}/resetcursor/{timestamp}" => subscriptions::reset_to_time, "Go to the first message since a time";
+    Core   TenantAdmin POST   "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/subscription/{subscription}/resetcursor" => subscriptions::reset_to_message, "Go to the message in the body";
+    Core   TenantAdmin GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/subscription/{subscription}/position/{position}" => messages::peek, "The n-th message that is not acked";
+    Common TopicUser   GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/subscription/{subscription}/properties" => subscriptions::properties, "What is noted on a subscription";
+    Common TenantAdmin PUT    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/subscription/{subscription}/properties" => subscriptions::set_properties, "Replace what is noted on a subscription";
+    Common TenantAdmin POST   "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/subscription/{subscription}/analyzeBacklog" => subscriptions::scan_backlog, "Count what is not acked, entry by entry";
+    Common TopicUser   GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/subscription/{subscription}/replicatedSubscriptionStatus" => subscriptions::replicated, "Always `false`: there is one cluster";
+    Common TenantAdmin POST   "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/subscription/{subscription}/replicatedSubscriptionStatus" => subscriptions::set_replicated, "Taken without effect";
 
     Core   TopicUser   GET    "/admin/v2/schemas/{tenant}/{namespace}/{topic}/schema" => schemas::latest, "The latest version of a topic's schema";
     Core   TopicUser   GET    "/admin/v2/schemas/{tenant}/{namespace}/{topic}/schema/{version}" => schemas::version, "A version of a topic's schema";

@@ -13,7 +13,7 @@ use metadata::clusters::Cluster;
 use metadata::namespaces::Policies;
 use serde_json::{Value, json};
 use server::{AuthSettings, CrowdLimit, Listen, ServerSettings, TlsSettings, TokenSettings};
-use topic::{Deduplication, TopicSettings};
+use topic::{CompactionRules, Deduplication, TopicSettings};
 
 use crate::config::auth::Provider;
 use crate::config::checks::exposure;
@@ -187,7 +187,11 @@ fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
             ..topic::Limits::default()
         },
         idle: topic::Idleness::default(),
-        compaction_threshold: 0,
+        compaction: CompactionRules {
+            threshold_bytes: config.compaction.threshold.get(),
+            check_ms: millis(config.compaction.check),
+            keep_without_key: config.compaction.retain_null_key,
+        },
         auto_subscription: topics.auto_subscription,
         // The epoch counts the starts on the data directory, so a name is never made twice.
         producer_name_prefix: format!("{}-{}", config.network.cluster_name, data.epoch),
@@ -217,6 +221,7 @@ fn broker_policies(config: &Config) -> Policies {
     say("subscription_expiration_time_minutes", config.inactivity.subscription_expiry.map_or(0, |time| time.as_secs() / 60).into());
     say("deduplicationEnabled", config.deduplication.enabled.into());
     say("autoSubscriptionCreationOverride", json!({"allowAutoSubscriptionCreation": topics.auto_subscription}));
+    say("compaction_threshold", config.compaction.threshold.get().into());
     say("is_allow_auto_update_schema", config.schemas.auto_update.into());
     say("schema_compatibility_strategy", config.schemas.strategy.name().into());
     say("schema_validation_enforced", config.schemas.enforced.into());

@@ -3,8 +3,8 @@
 use ledger::{Cursor, LedgerId, LedgerList, ManagedLedger};
 use metadata::partitioned::{self, PartitionedError, PartitionedTopic};
 use metadata::paths::{Domain, NamespacePath, TopicPath};
-use metadata::{Expected, MetadataError, MetadataStore, Rejected, Transaction, component, schemas, topic_policies, topics};
-use topic::Change;
+use metadata::{Expected, MetadataError, MetadataStore, Rejected, Transaction, schemas, topic_policies, topics};
+use topic::{COMPACTION_CURSOR, Change, DEDUPLICATION_CURSOR};
 use wire::{NamespaceName, TopicName};
 
 use crate::handle::TopicError;
@@ -252,8 +252,9 @@ pub(crate) fn subscriptions(metadata: &dyn MetadataStore, name: &TopicName) -> R
     if !name.is_persistent() {
         return Ok(0);
     }
-    let own = component::encode(topic::DEDUPLICATION_CURSOR);
-    Ok(metadata.children(&managed_ledger(name))?.iter().filter(|cursor| **cursor != own).count())
+    let own = [DEDUPLICATION_CURSOR, COMPACTION_CURSOR];
+    let cursors = metadata.children(&managed_ledger(name))?;
+    Ok(cursors.iter().filter(|cursor| !own.contains(&cursor.as_str())).count())
 }
 
 /// Removes a topic's record and its cursors, in one transaction; returns the ledgers that belonged to it. A record that
@@ -273,8 +274,10 @@ pub(crate) fn forget_topic(metadata: &dyn MetadataStore, name: &TopicName) -> Re
     for cursor in metadata.children(&path)? {
         let path = format!("{path}/{cursor}");
         if let Some(record) = metadata.get(&path)? {
-            let cursor_ledger = Cursor::decode_record(&record.value).ok().and_then(|(_, ledger, _)| ledger);
-            ledgers.extend(cursor_ledger);
+            if let Ok((state, cursor_ledger, _)) = Cursor::decode_record(&record.value) {
+                ledgers.extend(cursor_ledger);
+                ledgers.extend(topic::compacted_ledger(&state.properties));
+            }
             transaction = transaction.delete(path, Expected::Any);
         }
     }

@@ -67,6 +67,39 @@ pub enum TopicError {
         /// Subscriptions.
         subscriptions: usize,
     },
+    /// There is no such subscription.
+    #[error("Subscription {subscription} not found for topic {topic}")]
+    NoSubscription {
+        /// The topic.
+        topic: TopicName,
+        /// The subscription.
+        subscription: String,
+    },
+    /// There is one already.
+    #[error("Subscription {subscription} already exists for topic {topic}")]
+    SubscriptionExists {
+        /// The topic.
+        topic: TopicName,
+        /// The subscription.
+        subscription: String,
+    },
+    /// It has consumers and force was not asked for.
+    #[error("Subscription {subscription} of {topic} has active connected consumers")]
+    SubscriptionInUse {
+        /// The topic.
+        topic: TopicName,
+        /// The subscription.
+        subscription: String,
+    },
+    /// The topic stores nothing, so there is nothing to do this with.
+    #[error("{0} stores no messages")]
+    NoStorage(TopicName),
+    /// No name that a topic or a subscription can have.
+    #[error("{0}")]
+    BadName(String),
+    /// Not now: something else is being done to it.
+    #[error("{0}")]
+    Busy(String),
     /// The call does not fit the topic: partitions shrink, too many partitions, wrong kind of topic.
     #[error("{0}")]
     NotAllowed(String),

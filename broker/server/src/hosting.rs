@@ -159,6 +159,9 @@ impl Worker {
         let (mut topic, own) = match loaded {
             Loaded::Persistent(loaded) => {
                 let mut topic = Topic::new(name.clone(), loaded.ledger, loaded.version, loaded.cursors, loaded.settings, cache, now);
+                if let Some(compacted) = loaded.compacted {
+                    topic.set_compacted(compacted);
+                }
                 if let Some(sequences) = loaded.sequences {
                     topic.deduplicate(&mut Turn { now, cache: &mut self.cache, out: &mut self.effects }, sequences);
                 }
@@ -259,6 +262,7 @@ impl Worker {
             TopicEvent::ReadDone(outcome) => topic.read_done(turn, outcome),
             TopicEvent::LedgerCreated { tag, outcome } => topic.ledger_created(turn, tag, outcome),
             TopicEvent::Changed { tag, outcome } => topic.changed(turn, tag, outcome),
+            TopicEvent::Compacted { tag, outcome } => topic.compacted(turn, tag, outcome),
         }
         self.after_event(key);
     }
@@ -293,6 +297,10 @@ impl Worker {
             // Nobody has recorded it, so nobody would ever delete it.
             TopicEvent::LedgerCreated { outcome: Ok(ledger), .. } => {
                 return self.shared.store.delete(vec![ledger], Box::new(|outcome| log_failure("delete", outcome)));
+            }
+            TopicEvent::Compacted { outcome: Ok(done), .. } => {
+                let left = vec![done.compacted.ledger];
+                return self.shared.store.delete(left, Box::new(|outcome| log_failure("delete", outcome)));
             }
             _ => return,
         };
@@ -392,6 +400,7 @@ impl Worker {
             Effect::SealLedger(ledger) => self.shared.store.seal(ledger, Box::new(move |outcome| log_failure("seal", outcome.map(drop)))),
             Effect::DeleteLedgers(ledgers) => self.shared.store.delete(ledgers, Box::new(move |outcome| log_failure("delete", outcome))),
             Effect::Change { tag, change } => self.change(key, tag, change),
+            Effect::Compact { tag, job } => crate::compaction::begin(&self.shared, key, tag, job),
             Effect::Report { message } => tracing::warn!(topic = self.topic_name(key), message, "trouble with a topic"),
             Effect::Deserted => {
                 if let Some(name) = self.topic_name_of(key) {
@@ -481,6 +490,7 @@ impl Worker {
             _ => Vec::new(),
         };
         self.timers.disarm(hosted.armed, key.slot, key.generation);
+        self.callers.forget(key);
         if hosted.deleting {
             self.names.insert(name.clone(), Named::Deleting(std::mem::take(&mut waiting)));
         }

@@ -4,11 +4,14 @@
 //! Reading order: `start`, then `worker` (the turn), `connection`, `session` (what a client says), `hosting`
 //! (what happens to topics), `answers` (what goes back). Beside the road: `tls` (how connections are encrypted) and `auth` (who may do what).
 
+mod administration;
 mod admission;
 mod answers;
 mod auth;
+mod callers;
 mod catalog;
 mod clock;
+mod compaction;
 mod connection;
 mod control;
 mod crowding;
@@ -52,8 +55,11 @@ mod volatile;
 mod watch;
 mod worker;
 
+pub use administration::{BacklogScan, WhichEntry, position};
 pub use auth::{Access, Algorithm, AuthSettings, Credentials, Denied, Identity, Secret, Signer, TokenSettings, new_key_pair};
 pub use handle::{AdvertisedListener, Endpoints, Handle, TopicError};
+/// A place in a topic, and what may be asked about one, so that callers need not know the rooms below.
+pub use ledger::Position;
 pub use metrics::{ServerStats, WorkerStats};
 pub use period::WriteLatency;
 pub use policies::{AutoCreation, Said};
@@ -68,3 +74,4 @@ pub type Histogram = hdrhistogram::Histogram<u32>;
 
 /// Numbers of topics, so that callers need not know the topic room.
 pub use topic::stats;
+pub use topic::{CompactionStatus, SeekTo, StartAt};

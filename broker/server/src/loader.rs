@@ -10,7 +10,7 @@ use ledger::{
 };
 use metadata::namespaces::Policies;
 use metadata::{Expected, MetadataError, MetadataStore, Rejected, Transaction};
-use topic::{DEDUPLICATION_CURSOR, Sequences, StoredCursor, TopicSettings};
+use topic::{COMPACTION_CURSOR, Compacted, DEDUPLICATION_CURSOR, Sequences, StoredCursor, TopicSettings};
 use wire::{ServerError, TopicName};
 
 use crate::catalog;
@@ -38,6 +38,8 @@ pub(crate) struct LoadedTopic {
     pub(crate) settings: TopicSettings,
     /// What is said of it alone.
     pub(crate) own: Policies,
+    /// What an earlier compaction left.
+    pub(crate) compacted: Option<Compacted>,
     /// What producers have published, if messages that are sent twice are to be recognised.
     pub(crate) sequences: Option<Sequences>,
 }
@@ -170,6 +172,7 @@ impl Load<'_> {
             self.store.delete(dropped, Box::new(|_| ()));
         }
         let mut cursors = self.cursors()?;
+        let compacted = self.compacted(&cursors)?;
         let settings = said.settings(self.settings, self.name);
         let sequences = match settings.deduplication.enabled {
             true => Some(self.sequences(&ledger, &cursors)?),
@@ -178,7 +181,7 @@ impl Load<'_> {
                 None
             }
         };
-        Ok(LoadedTopic { ledger, version, cursors, settings, own: said.topic, sequences })
+        Ok(LoadedTopic { ledger, version, cursors, settings, own: said.topic, compacted, sequences })
     }
 
     fn stored_list(&self, create: bool) -> Result<(LedgerList, Expected), LoadError> {
@@ -239,6 +242,19 @@ impl Load<'_> {
         let entries = wait(|done| self.store.read(range, done)).map_err(|e| self.storage(e))?;
         let entry = entries.first().ok_or_else(|| self.unreadable(format!("cursor state {last} is missing")))?;
         Cursor::decode_position(&entry.bytes).map(Some).map_err(|reason| self.unreadable(reason))
+    }
+
+    /// What the cursor of compactions names; none if there is no such cursor, or the ledger is gone.
+    fn compacted(&self, cursors: &[StoredCursor]) -> Result<Option<Compacted>, LoadError> {
+        let Some(cursor) = cursors.iter().find(|cursor| cursor.subscription == COMPACTION_CURSOR) else { return Ok(None) };
+        let Some(ledger) = topic::compacted_ledger(&cursor.state.properties) else { return Ok(None) };
+        match self.fence(ledger)? {
+            Some(Sealed { last, bytes }) => Ok(Some(Compacted { ledger, last, horizon: cursor.state.mark_delete, bytes })),
+            None => {
+                tracing::error!(topic = %self.name, %ledger, "the compacted ledger is gone: its messages are lost unless the topic still has them");
+                Ok(None)
+            }
+        }
     }
 
     /// The sequence ids that were saved, and those of the entries stored since, read a batch at a time.

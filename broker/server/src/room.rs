@@ -151,6 +151,10 @@ pub(crate) fn tell(topic: &mut NonPersistentTopic, turn: &mut Turn<'_>, event: T
         TopicEvent::LastMessageId { key, request } => topic.last_message_id(turn, key, request),
         TopicEvent::ConsumerStats { key, request } => topic.consumer_stats(turn, key, request),
         // What was sent is gone, and storage was asked for nothing.
-        TopicEvent::Redeliver { .. } | TopicEvent::ReadDone(_) | TopicEvent::LedgerCreated { .. } | TopicEvent::Changed { .. } => {}
+        TopicEvent::Redeliver { .. }
+        | TopicEvent::ReadDone(_)
+        | TopicEvent::LedgerCreated { .. }
+        | TopicEvent::Changed { .. }
+        | TopicEvent::Compacted { .. } => {}
     }
 }

@@ -12,6 +12,7 @@ use wire::TopicName;
 
 use crate::admission::Admission;
 use crate::auth::{Access, Auth, Credentials, Denied, Identity, Wanted};
+use crate::compaction::Compactions;
 use crate::control::Control;
 use crate::crowding::Crowding;
 use crate::handle::Endpoints;
@@ -47,6 +48,7 @@ pub(crate) struct Shared {
     pub(crate) log_room: LogRoom,
     pub(crate) metadata: Arc<dyn MetadataStore>,
     pub(crate) control: Control,
+    pub(crate) compactions: Compactions,
     /// Set right after the rest, since it holds a handle to it.
     pub(crate) http: OnceLock<HttpService>,
     /// Who watches which topics there are.

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 
 use crate::admission::Admission;
 use crate::auth::Auth;
+use crate::compaction::Compactions;
 use crate::control::Control;
 use crate::crowding::Crowding;
 use crate::handle::{Endpoints, Handle};
@@ -123,6 +124,7 @@ impl Bound {
             log_room: LogRoom::new(self.settings.log_queue_bytes, workers),
             metadata,
             control: Control::start(self.settings.control_threads, self.settings.max_topic_loads)?,
+            compactions: Compactions::default(),
             http: OnceLock::new(),
             topic_watchers: TopicWatchers::default(),
             volatile_topics: VolatileTopics::default(),

@@ -14,6 +14,7 @@ use ledger::{EntryCache, StoreHealth};
 use topic::{Effects, Now};
 use wire::TopicName;
 
+use crate::callers::Callers;
 use crate::clock::Clock;
 use crate::connection::{self, Connection};
 use crate::gather::Gather;
@@ -46,6 +47,8 @@ pub(crate) struct Worker {
     pub(crate) effects: Effects,
     pub(crate) storage: Storage,
     pub(crate) timers: Timers,
+    /// The admin API, waiting for topics.
+    pub(crate) callers: Callers,
     /// Topics that something happened to in this turn.
     pub(crate) touched: Vec<TopicRef>,
     /// Letters of this turn to this worker.
@@ -118,6 +121,7 @@ impl Worker {
             effects: Effects::new(),
             storage: Storage::default(),
             timers: Timers::default(),
+            callers: Callers::new(index),
             touched: Vec::new(),
             local: VecDeque::new(),
             patience: Patience::default(),

@@ -104,7 +104,7 @@ impl Bench {
             expiry_check_ms: 300_000,
             limits: topic::Limits::default(),
             idle: topic::Idleness::default(),
-            compaction_threshold: 0,
+            compaction: topic::CompactionRules::default(),
             auto_subscription: true,
             producer_name_prefix: "bench".to_owned(),
         };
@@ -163,6 +163,8 @@ impl Bench {
                 name: String::new(),
                 priority: 0,
                 epoch: None,
+                read_compacted: false,
+                subscription_properties: Vec::new(),
                 key_shared: KeySharedPolicy::default(),
                 properties: Vec::new(),
                 address: String::new(),

@@ -2,15 +2,16 @@
 
 use wire::ServerError;
 
+use crate::compaction::COMPACTION_CURSOR;
+use crate::compaction::view::View;
 use crate::consumer::Consumer;
 use crate::dedup::DEDUPLICATION_CURSOR;
 use crate::errand::SubscriptionIndex;
 use crate::event::{AttachConsumer, AttachProducer, StartAt};
 use crate::subscription::{Asked, Phase, Waiter};
+use crate::terminate::TERMINATED;
 use crate::topic::Seat;
-use crate::{
-    AccessMode, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, ProducerSlot, Reply, SubscriptionKind, Topic, Turn,
-};
+use crate::{AccessMode, ConsumerKey, ConsumerSlot, Effect, ProducerKey, ProducerSlot, Reply, SubscriptionKind, Topic, Turn};
 
 /// An answer that is an error.
 pub(crate) type Refusal = (ServerError, String);
@@ -22,8 +23,8 @@ impl Topic {
         if self.is_going_away(turn, asked) {
             return;
         }
-        if self.ledgers.chain.state() == ledger::LedgerState::Terminated {
-            return self.error(turn, asked, ServerError::TopicTerminatedError, "the topic is terminated");
+        if self.end.is_near {
+            return self.error(turn, asked, ServerError::TopicTerminatedError, TERMINATED);
         }
         match attach.initial_subscription.clone() {
             Some(name) => match self.by_name.get(&name).copied() {
@@ -100,8 +101,11 @@ impl Topic {
 
     /// Finds the subscription, or begins one, and lets the consumer in as soon as it is open.
     fn subscribe(&mut self, turn: &mut Turn<'_>, attach: AttachConsumer) -> Result<(), Refusal> {
-        if attach.subscription == DEDUPLICATION_CURSOR {
-            return Err((ServerError::NotAllowedError, format!("the name '{DEDUPLICATION_CURSOR}' is the broker's own")));
+        if attach.subscription == DEDUPLICATION_CURSOR || attach.subscription == COMPACTION_CURSOR {
+            return Err((ServerError::NotAllowedError, format!("the name '{}' is the broker's own", attach.subscription)));
+        }
+        if attach.read_compacted && !attach.kind.has_one_active() {
+            return Err((ServerError::NotAllowedError, "readCompacted only allowed on failover or exclusive subscriptions".to_owned()));
         }
         let Some(index) = self.by_name.get(&attach.subscription).copied() else {
             if attach.durable && !self.settings.auto_subscription {
@@ -150,6 +154,16 @@ impl Topic {
             return Err((ServerError::ConsumerBusy, format!("the Exclusive subscription '{}' has a consumer", subscription.name)));
         }
         subscription.dispatcher.admits(&attach)?;
+        if attach.read_compacted && subscription.lane.view.is_none() {
+            subscription.lane.view = Some(Box::new(View::default()));
+            // A durable cursor does not tell whether it began before all there is now, or there.
+            if subscription.lane.floor.is_none() && attach.start == Some(StartAt::Earliest) {
+                subscription.lane.floor = Some(ledger::Position::EARLIEST);
+            }
+            if subscription.lane.consumers.is_empty() {
+                subscription.lane.rewind(lent.ledger);
+            }
+        }
         let (key, request) = (attach.key, attach.request);
         let consumer = u32::try_from(subscription.lane.consumers.insert(Consumer::new(attach, turn.now))).unwrap_or(u32::MAX);
         subscription.expires_at = None;
@@ -158,6 +172,7 @@ impl Topic {
         self.by_key.insert(key, slot);
         turn.out.push(Effect::Reply { to: key.connection, reply: Reply::ConsumerReady { request, consumer: key, slot } });
         self.appoint(turn, index);
+        self.tell_who_has_everything(turn, index);
         // The more consumers, the more may wait while others are served.
         self.dispatch(turn, index);
         Ok(())
@@ -183,25 +198,31 @@ impl Topic {
                     }
                 }
                 Waiter::Producer(attach) => self.admit_producer(turn, attach),
-                Waiter::Admin(asked) => self.success(turn, asked),
+                Waiter::Admin(asked, _) => self.success(turn, asked),
             }
         }
     }
 
-    /// Creates a durable subscription; answers `to` with `Success` or `Error`.
-    pub fn create_subscription(&mut self, turn: &mut Turn<'_>, to: ConnectionKey, request: u64, subscription: String, start: StartAt) {
-        let asked = Asked { to, request };
+    /// Creates a durable subscription; answers with `Success` or `Error`.
+    pub fn create_subscription(
+        &mut self,
+        turn: &mut Turn<'_>,
+        asked: Asked,
+        subscription: String,
+        start: StartAt,
+        properties: Vec<(String, String)>,
+    ) {
         if self.is_going_away(turn, asked) {
             return;
         }
-        if subscription == DEDUPLICATION_CURSOR || self.by_name.contains_key(&subscription) {
+        if subscription == DEDUPLICATION_CURSOR || subscription == COMPACTION_CURSOR || self.by_name.contains_key(&subscription) {
             let message = format!("subscription '{subscription}' exists already");
             return self.error(turn, asked, ServerError::NotAllowedError, &message);
         }
         if let Err((error, message)) = self.settings.limits.subscription(self.subscriptions()) {
             return self.error(turn, asked, error, &message);
         }
-        self.open_subscription(turn, subscription, true, start, Waiter::Admin(asked));
+        self.open_subscription(turn, subscription, true, start, Waiter::Admin(asked, properties));
     }
 
     /// The consumer is gone; what it held goes to others. Answers with `Success` if there is a request.
@@ -252,7 +273,7 @@ impl Topic {
     }
 
     /// Refuses a request of a topic that is being let go of.
-    fn is_going_away(&self, turn: &mut Turn<'_>, asked: Asked) -> bool {
+    pub(crate) fn is_going_away(&self, turn: &mut Turn<'_>, asked: Asked) -> bool {
         let going = self.closing || self.fenced.is_some();
         if going {
             self.error(turn, asked, ServerError::ServiceNotReady, "the topic is being unloaded");

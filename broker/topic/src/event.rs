@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use ledger::{CursorState, EntryCache, LedgerId, LedgerLimits, Position, Retention, StoreError, StoredEntry};
 
-use crate::{AccessMode, ConsumerKey, ConsumerSlot, Effects, Idleness, Limits, ProducerKey, ProducerSlot, Tag};
+use crate::{AccessMode, CompactionRules, ConsumerKey, ConsumerSlot, Effects, Idleness, Limits, ProducerKey, ProducerSlot, Tag};
 
 /// The owner's clocks, read once a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,8 +89,8 @@ pub struct TopicSettings {
     pub limits: Limits,
     /// What happens when nobody uses it.
     pub idle: Idleness,
-    /// Bytes beyond which it is compacted (`brokerServiceCompactionThresholdInBytes`); 0 is never.
-    pub compaction_threshold: u64,
+    /// When it is compacted by itself, and what stays.
+    pub compaction: CompactionRules,
     /// Whether a durable subscription may be created by a SUBSCRIBE (`allowAutoSubscriptionCreation`).
     pub auto_subscription: bool,
     /// Prefix of generated producer names: `{cluster}-{instance}`.
@@ -227,8 +227,12 @@ pub struct AttachConsumer {
     pub priority: i32,
     /// The client's epoch, if it keeps one.
     pub epoch: Option<u64>,
+    /// Whether it wants only the newest message of each key, as far as the topic is compacted.
+    pub read_compacted: bool,
     /// How keys are split, on a Key_Shared subscription.
     pub key_shared: KeySharedPolicy,
+    /// What is noted on the subscription, if this consumer makes it.
+    pub subscription_properties: Vec<(String, String)>,
     /// Properties, for statistics.
     pub properties: Vec<(String, String)>,
     /// The client's address, for statistics.

@@ -12,6 +12,7 @@ mod dedup;
 mod limits;
 mod producers;
 mod publishing;
+mod terminate;
 
 mod chunks;
 mod consumer;
@@ -27,9 +28,13 @@ mod seek;
 mod subscription;
 
 mod backlog;
+mod compaction;
 mod expiry;
+mod finding;
 mod idle;
 mod ledgers;
+mod moves;
+mod noting;
 mod persistence;
 mod unload;
 
@@ -45,6 +50,10 @@ mod peek;
 pub mod stats;
 
 pub use access::AccessMode;
+pub use compaction::{
+    COMPACTION_CURSOR, Compacted, CompactionDone, CompactionJob, CompactionRules, CompactionStatus, CompactionStorage, NotCompacted,
+    compacted_ledger,
+};
 pub use dedup::{DEDUPLICATION_CURSOR, Sequences};
 pub use effect::{Change, Effect, Effects, Reply, Tag};
 pub use event::{
@@ -54,5 +63,7 @@ pub use event::{
 pub use idle::{Desertion, Idleness};
 pub use keys::{ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, ProducerSlot};
 pub use limits::{Kinds, Limits};
+pub use moves::Unmoved;
 pub use nonpersistent::NonPersistentTopic;
+pub use subscription::Asked;
 pub use topic::Topic;

@@ -178,6 +178,10 @@ impl NonPersistentTopic {
         if let Err((error, message)) = self.has_room_for(&attach) {
             return refuse(turn, key.connection, request, error, &message);
         }
+        if attach.read_compacted {
+            let message = "readCompacted only valid on persistent topics";
+            return refuse(turn, key.connection, request, ServerError::NotAllowedError, message);
+        }
         let index = match self.by_name.get(&attach.subscription).copied() {
             Some(index) => index,
             None => {

@@ -52,6 +52,9 @@ impl Topic {
         for (to, request) in self.errands.take_last_message() {
             self.refuse_unloading(turn, Asked { to, request });
         }
+        for asked in self.take_unanswered() {
+            self.refuse_unloading(turn, asked);
+        }
         let indices: Vec<SubscriptionIndex> = self.subscriptions.iter().map(|(index, _)| index).collect();
         for index in indices {
             self.unload_subscription(turn, index);

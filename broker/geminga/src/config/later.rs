@@ -130,8 +130,6 @@ static GROUPS: &[(&str, &[Later])] = &[
         "Transactions and compaction",
         &[
             not_yet("transactionCoordinatorEnabled", FLAG, "false"),
-            not_yet("brokerServiceCompactionThresholdInBytes", COUNT, "0"),
-            not_yet("brokerServiceCompactionMonitorIntervalInSeconds", SECONDS, "60"),
             not_yet("brokerServiceCompactionPhaseOneLoopTimeInSeconds", SECONDS, "30"),
         ],
     ),

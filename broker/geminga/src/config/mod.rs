@@ -47,7 +47,7 @@ pub use problem::{ConfigError, Problem};
 pub use schemas::Schemas;
 pub use sources::{Origin, Sources};
 pub use storage::{Ledgers, Storage};
-pub use timing::{Patterns, Timing};
+pub use timing::{Compaction, Patterns, Timing};
 pub use tls::Tls;
 pub use topics::{Deduplication, Dispatch, Topics};
 pub use trial::Trial;
@@ -83,6 +83,8 @@ pub struct Config {
     pub schemas: Schemas,
     /// Delays and expiry.
     pub timing: Timing,
+    /// Compaction of topics.
+    pub compaction: Compaction,
     /// Topic patterns.
     pub patterns: Patterns,
     /// The data directory and the log.
@@ -102,7 +104,7 @@ pub struct Config {
 /// Says of each section in turn what is the same for all of them.
 macro_rules! each_section {
     ($callback:ident) => {
-        $callback!(network: Network, tls: Tls, auth: Auth, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, deduplication: Deduplication, limits: Limits, inactivity: Inactivity, schemas: Schemas, timing: Timing, patterns: Patterns, storage: Storage, ledgers: Ledgers, memory: Memory, metrics: Metrics, upkeep: Upkeep, trial: Trial)
+        $callback!(network: Network, tls: Tls, auth: Auth, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, deduplication: Deduplication, limits: Limits, inactivity: Inactivity, schemas: Schemas, timing: Timing, compaction: Compaction, patterns: Patterns, storage: Storage, ledgers: Ledgers, memory: Memory, metrics: Metrics, upkeep: Upkeep, trial: Trial)
     };
 }
 

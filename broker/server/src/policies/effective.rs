@@ -33,7 +33,7 @@ fn messages(settings: &mut TopicSettings, policies: &Policies) {
         settings.message_ttl_ms = u64::from(seconds) * 1_000;
     }
     if let Some(bytes) = policies.compaction_threshold() {
-        settings.compaction_threshold = bytes;
+        settings.compaction.threshold_bytes = bytes;
     }
     if let Some(largest) = policies.limit("max_message_size").filter(|largest| *largest > 0) {
         let largest = largest as usize;
@@ -127,7 +127,7 @@ mod tests {
             message_ttl_ms: 0,
             expiry_check_ms: 300_000,
             idle: Idleness::default(),
-            compaction_threshold: 0,
+            compaction: topic::CompactionRules::default(),
             auto_subscription: true,
             producer_name_prefix: "standalone-1".into(),
         }
@@ -152,7 +152,7 @@ mod tests {
     fn every_policy_sets_its_setting() {
         assert!(of(json!({"deduplicationEnabled": true})).deduplication.enabled);
         assert_eq!(of(json!({"message_ttl_in_seconds": 3})).message_ttl_ms, 3_000);
-        assert_eq!(of(json!({"compaction_threshold": 5})).compaction_threshold, 5);
+        assert_eq!(of(json!({"compaction_threshold": 5})).compaction.threshold_bytes, 5);
         assert_eq!(of(json!({"max_unacked_messages_per_consumer": 0})).max_unacked_per_consumer, 0);
         assert_eq!(of(json!({"max_unacked_messages_per_subscription": 7})).max_unacked_per_subscription, 7);
         assert!(!of(json!({"autoSubscriptionCreationOverride": {"allowAutoSubscriptionCreation": false}})).auto_subscription);

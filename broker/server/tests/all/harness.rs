@@ -94,7 +94,7 @@ pub(crate) fn settings() -> ServerSettings {
             expiry_check_ms: 300_000,
             limits: topic::Limits::default(),
             idle: topic::Idleness::default(),
-            compaction_threshold: 0,
+            compaction: topic::CompactionRules::default(),
             auto_subscription: true,
             producer_name_prefix: "standalone-1".into(),
         },

@@ -7,11 +7,14 @@ extern crate geminga_topic as topic;
 mod sim;
 
 mod access;
+mod administration;
 mod client;
+mod compaction;
 mod crowding;
 mod cursors;
 mod deduplication;
 mod delayed;
+mod ending;
 mod exclusive;
 mod expiry;
 mod failover;
