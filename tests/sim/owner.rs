@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use ledger::{CacheKey, EntryCache, LedgerLimits, Position, Retention, StoreError};
 use topic::faults::Faults;
-use topic::{Change, Deduplication, Effect, Effects, Now, ReadOutcome, Reply, Sequences, Tag, Topic, TopicSettings, Turn};
+use topic::{Change, CompactionJob, Deduplication, Effect, Effects, Now, ReadOutcome, Reply, Sequences, Tag, Topic, TopicSettings, Turn};
 use wire::TopicName;
 
 use super::world::World;
@@ -20,12 +20,16 @@ pub(crate) struct Owner {
     pub(crate) now: Now,
     /// What clients get to hear, in order.
     pub(crate) heard: Vec<Effect>,
+    /// How often the topic asked to be deleted.
+    pub(crate) deserted: u32,
     /// Why the topic asked to be let go of, if it did.
     pub(crate) unload_reason: Option<String>,
     /// Everything the topic reported.
     pub(crate) reports: Vec<String>,
     /// Reads carried out.
     pub(crate) reads: usize,
+    /// Keys that a compaction compares at a time.
+    pub(crate) compare_keys: usize,
     /// Entries read.
     pub(crate) entries_read: usize,
     /// A deliberate mistake: appends are confirmed although they are not stored before [`Owner::sync`].
@@ -51,6 +55,7 @@ enum Write {
     Create { tag: Tag },
     Change { tag: Tag, change: Change },
     Delete(Vec<ledger::LedgerId>),
+    Compact { tag: Tag, job: Box<CompactionJob> },
 }
 
 struct Read {
@@ -90,6 +95,9 @@ pub(crate) fn small_settings() -> TopicSettings {
         max_delay_ms: 0,
         message_ttl_ms: 0,
         expiry_check_ms: 300_000,
+        limits: topic::Limits::default(),
+        idle: topic::Idleness::default(),
+        compaction: topic::CompactionRules::default(),
         auto_subscription: true,
         producer_name_prefix: "standalone-1".to_owned(),
     }
@@ -113,8 +121,10 @@ impl Owner {
             now,
             heard: Vec::new(),
             unload_reason: None,
+            deserted: 0,
             reports: Vec::new(),
             reads: 0,
+            compare_keys: 3,
             entries_read: 0,
             confirm_early: false,
             serves_each: 1,
@@ -155,12 +165,14 @@ impl Owner {
                 Effect::CreateLedger { tag, .. } => self.writes.push_back(Write::Create { tag }),
                 Effect::Change { tag, change } => self.writes.push_back(Write::Change { tag, change }),
                 Effect::DeleteLedgers(ledgers) => self.writes.push_back(Write::Delete(ledgers)),
+                Effect::Compact { tag, job } => self.writes.push_back(Write::Compact { tag, job }),
                 Effect::SealLedger(_) => {}
                 Effect::Read { tag, from, last, max_entries, max_bytes } => {
                     assert_eq!(from.ledger, last.ledger, "a read stays in one ledger");
                     self.reading.push(Read { tag, from, last, max_entries, max_bytes });
                 }
                 Effect::Unload { reason } => self.unload_reason = Some(reason),
+                Effect::Deserted => self.deserted += 1,
                 Effect::Report { message } => self.reports.push(message),
                 heard => self.heard.push(heard),
             }
@@ -253,6 +265,10 @@ impl Owner {
                 self.call(|topic, turn| topic.changed(turn, tag, outcome));
             }
             Some(Write::Delete(ledgers)) => self.world.delete(ledgers),
+            Some(Write::Compact { tag, job }) => {
+                let outcome = job.comparing(self.compare_keys).run(&mut self.world);
+                self.call(|topic, turn| topic.compacted(turn, tag, outcome));
+            }
             None => return false,
         }
         true
@@ -351,6 +367,8 @@ impl Owner {
                 Write::Create { .. } => drop(self.world.create()),
                 Write::Change { change, .. } => drop(self.world.change(change)),
                 Write::Delete(ledgers) => self.world.delete(ledgers),
+                // It ran to its end, and nobody knows of it.
+                Write::Compact { job, .. } => drop(job.comparing(self.compare_keys).run(&mut self.world)),
             }
         }
         self.load();
@@ -391,7 +409,11 @@ fn load(world: &mut World, settings: &TopicSettings, key: CacheKey, now: Now, fa
     let loaded = world.load(settings.ledger, now.wall_ms);
     let found = settings.deduplication.enabled.then(|| world.sequences(&loaded));
     let name: TopicName = "persistent://public/default/simulated".parse().expect("a valid name");
+    let compacted = world.compacted(&loaded);
     let mut topic = Topic::new(name, loaded.chain, loaded.version, loaded.cursors, settings.clone(), key, now);
+    if let Some(compacted) = compacted {
+        topic.set_compacted(compacted);
+    }
     topic.inject(faults);
     (topic, found)
 }

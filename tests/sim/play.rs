@@ -9,7 +9,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ledger::{Position, Retention};
 use topic::faults::Faults;
-use topic::{ConnectionKey, ConsumerKey, ConsumerSlot, DEDUPLICATION_CURSOR, Deduplication, SubscriptionKind, Topic, TopicSettings};
+use topic::{
+    COMPACTION_CURSOR, ConnectionKey, ConsumerKey, ConsumerSlot, DEDUPLICATION_CURSOR, Deduplication, SubscriptionKind, Topic,
+    TopicSettings,
+};
 
 use super::keys::Split;
 use super::mirror::{Index, Mirror};
@@ -235,7 +238,8 @@ impl Play {
             945..965 => self.toggle_writable()?,
             965..970 => self.seek()?,
             970..973 => self.unsubscribe()?,
-            973..980 => self.detach_producer()?,
+            973..978 => self.detach_producer()?,
+            978..980 => self.compact(),
             980..985 => {
                 self.owner.fail_write();
             }
@@ -309,6 +313,13 @@ impl Play {
         self.owner.call(|topic, _| topic.set_crowded(most));
     }
 
+    /// Nobody in the play reads what is left of it; it must not disturb who reads everything.
+    fn compact(&mut self) {
+        self.note(|| "the topic is compacted".to_owned());
+        // Refused while one is under way.
+        let _ = self.owner.call(|topic, turn| topic.compact(turn));
+    }
+
     fn fail_appends(&mut self) -> Result<(), String> {
         let stored = self.rng.usize(..3);
         self.note(|| "an append fails".to_owned());
@@ -347,7 +358,8 @@ impl Play {
         for (_, request) in std::mem::take(&mut self.requests) {
             self.uncertain(request);
         }
-        let recorded: Vec<String> = self.owner.world.cursors().filter(|name| *name != DEDUPLICATION_CURSOR).map(str::to_owned).collect();
+        let own = [DEDUPLICATION_CURSOR, COMPACTION_CURSOR];
+        let recorded: Vec<String> = self.owner.world.cursors().filter(|name| !own.contains(name)).map(str::to_owned).collect();
         self.mirrors.retain(|name, _| recorded.iter().any(|recorded| recorded == name));
         for name in recorded {
             let (known, kind, durable) = SUBSCRIPTIONS.into_iter().find(|(known, ..)| *known == name).expect("known");

@@ -16,11 +16,13 @@ pub(crate) struct Reply {
     content_type: &'static str,
     body: Bytes,
     extra: Option<(HeaderName, HeaderValue)>,
+    /// Headers that are part of what was asked for.
+    headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Reply {
     fn new(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Self {
-        Self { status, content_type, body: body.into(), extra: None }
+        Self { status, content_type, body: body.into(), extra: None, headers: Vec::new() }
     }
 
     /// 204: done, nothing to say.
@@ -32,6 +34,11 @@ impl Reply {
     pub(crate) fn json(value: &impl Serialize) -> Result<Self, Refusal> {
         let body = serde_json::to_vec(value).map_err(|error| Refusal::internal(format!("the answer cannot be spelt: {error}")))?;
         Ok(Self::new(StatusCode::OK, "application/json", body))
+    }
+
+    /// 200 with JSON that is spelt already.
+    pub(crate) fn raw_json(json: &'static str) -> Self {
+        Self::new(StatusCode::OK, "application/json", json)
     }
 
     /// 202 with compact JSON.
@@ -57,6 +64,11 @@ impl Reply {
         Self::new(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text)
     }
 
+    /// 200 with bytes, and what is to be said about them.
+    pub(crate) fn octets(body: impl Into<Bytes>, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
+        Self { headers, ..Self::new(StatusCode::OK, "application/octet-stream", body) }
+    }
+
     pub(crate) fn html(page: impl Into<Bytes>) -> Self {
         Self::new(StatusCode::OK, "text/html; charset=utf-8", page)
     }
@@ -79,6 +91,9 @@ impl Reply {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         }
         headers.extend(self.extra);
+        for (name, value) in self.headers {
+            headers.append(name, value);
+        }
         response
     }
 }

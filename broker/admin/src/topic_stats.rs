@@ -7,7 +7,7 @@ use wire::TopicName;
 
 use crate::address::partition;
 use crate::errors::Refusal;
-use crate::json::{InternalStats, MessageIdJson, PartitionedStats, Shown, TopicStatsJson};
+use crate::json::{InternalStats, ManagedLedgerJson, MessageIdJson, PartitionedInternalStats, PartitionedStats, Shown, TopicStatsJson};
 use crate::partitions::described;
 use crate::reply::Reply;
 use crate::request::Call;
@@ -41,6 +41,24 @@ pub(crate) async fn partitioned(call: Call) -> Result<Reply, Refusal> {
 /// GET: ledgers and cursors of a topic.
 pub(crate) async fn internal(call: Call) -> Result<Reply, Refusal> {
     Reply::json(&InternalStats::new(call.handle().topic_stats(call.topic()?).await?))
+}
+
+/// GET: the same of each partition.
+pub(crate) async fn partitioned_internal(call: Call) -> Result<Reply, Refusal> {
+    let topic = call.topic()?;
+    let count = partitions(&call, &topic).await?;
+    let mut by_name = BTreeMap::new();
+    for n in 0..count {
+        let part = partition(&topic, n)?;
+        by_name.insert(part.to_string(), InternalStats::new(call.handle().topic_stats(part).await?));
+    }
+    Reply::json(&PartitionedInternalStats { metadata: described(&call, topic, count).await?, partitions: by_name })
+}
+
+/// GET: what is recorded of a topic's ledgers and cursors.
+pub(crate) async fn recorded(call: Call) -> Result<Reply, Refusal> {
+    let topic = crate::subscriptions::one(&call, "Internal info").await?;
+    Reply::json(&ManagedLedgerJson::new(call.handle().topic_stats(topic).await?))
 }
 
 /// GET: the place of the last message.

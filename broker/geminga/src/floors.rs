@@ -10,11 +10,14 @@ use ledger::log::LogOptions;
 use ledger::{LedgerLimits, Retention};
 use metadata::EmbeddedOptions;
 use metadata::clusters::Cluster;
+use metadata::namespaces::Policies;
+use serde_json::{Value, json};
 use server::{AuthSettings, CrowdLimit, Listen, ServerSettings, TlsSettings, TokenSettings};
-use topic::{Deduplication, TopicSettings};
+use topic::{CompactionRules, Deduplication, TopicSettings};
 
 use crate::config::auth::Provider;
 use crate::config::checks::exposure;
+use crate::config::limits::InactiveMode;
 use crate::config::listeners::{AdvertisedListener, Endpoint, Scheme};
 use crate::config::machine::{most_working_loops, processors};
 use crate::config::topics::AutoTopicType;
@@ -82,6 +85,7 @@ pub fn server_settings(config: &Config, data: &DataDir) -> io::Result<ServerSett
         shutdown_timeout: config.upkeep.shutdown_timeout,
         unacked: crowd_limit(config),
         topic: topic_settings(config, data),
+        policies: broker_policies(config),
     })
 }
 
@@ -179,10 +183,71 @@ fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
         max_delay_ms: timing.max_delay.map_or(0, millis),
         message_ttl_ms: timing.ttl.map_or(0, millis),
         expiry_check_ms: millis(timing.expiry_check),
+        limits: topic::Limits {
+            producers_of_address: limit(config.limits.producers_of_address),
+            consumers_of_address: limit(config.limits.consumers_of_address),
+            ..topic::Limits::default()
+        },
+        idle: topic::Idleness::default(),
+        compaction: CompactionRules {
+            threshold_bytes: config.compaction.threshold.get(),
+            check_ms: millis(config.compaction.check),
+            keep_without_key: config.compaction.retain_null_key,
+        },
         auto_subscription: topics.auto_subscription,
         // The epoch counts the starts on the data directory, so a name is never made twice.
         producer_name_prefix: format!("{}-{}", config.network.cluster_name, data.epoch),
     }
+}
+
+/// What the configuration says of what namespaces and topics may say otherwise, in the words of their policies: what of it acts
+/// acts from there, and it is what the admin API shows as applied where nothing else is said.
+fn broker_policies(config: &Config) -> Policies {
+    let (limits, dispatch, topics, timing) = (&config.limits, &config.dispatch, &config.topics, &config.timing);
+    let mut policies = Policies::new();
+    let mut say = |field: &str, value: Value| {
+        // A value that cannot be is a mistake here, not the operator's: configuration is checked before.
+        if let Err(error) = policies.set(field, value) {
+            tracing::error!(%error, "a setting cannot be said as a policy");
+        }
+    };
+    say("max_topics_per_namespace", limit(limits.topics).into());
+    say("max_producers_per_topic", limit(limits.producers).into());
+    say("max_consumers_per_topic", limit(limits.consumers).into());
+    say("max_consumers_per_subscription", limit(limits.consumers_of_subscription).into());
+    say("max_subscriptions_per_topic", limit(limits.subscriptions).into());
+    say("max_unacked_messages_per_consumer", limit(dispatch.max_unacked_per_consumer).into());
+    say("max_unacked_messages_per_subscription", limit(dispatch.max_unacked_per_subscription).into());
+    say("subscription_types_enabled", json!(limits.subscription_types));
+    say("message_ttl_in_seconds", timing.ttl.map_or(0, |ttl| ttl.as_secs()).into());
+    say("subscription_expiration_time_minutes", config.inactivity.subscription_expiry.map_or(0, |time| time.as_secs() / 60).into());
+    say("deduplicationEnabled", config.deduplication.enabled.into());
+    say("autoSubscriptionCreationOverride", json!({"allowAutoSubscriptionCreation": topics.auto_subscription}));
+    say("compaction_threshold", config.compaction.threshold.get().into());
+    say("is_allow_auto_update_schema", config.schemas.auto_update.into());
+    say("schema_compatibility_strategy", config.schemas.strategy.name().into());
+    say("schema_validation_enforced", config.schemas.enforced.into());
+    say(
+        "delayed_delivery_policies",
+        json!({
+            "active": timing.delayed,
+            "tickTime": millis(timing.tick),
+            "maxDeliveryDelayInMillis": timing.max_delay.map_or(0, millis),
+        }),
+    );
+    let after = config.inactivity.after.unwrap_or(config.inactivity.frequency);
+    say(
+        "inactive_topic_policies",
+        json!({
+            "inactiveTopicDeleteMode": match config.inactivity.mode {
+                InactiveMode::NoSubscriptions => "delete_when_no_subscriptions",
+                InactiveMode::CaughtUp => "delete_when_subscriptions_caught_up",
+            },
+            "maxInactiveDurationSeconds": after.as_secs(),
+            "deleteWhileInactive": config.inactivity.delete_topics,
+        }),
+    );
+    policies
 }
 
 fn sockets(endpoints: &[Endpoint], scheme: Scheme) -> io::Result<Vec<Listen>> {
@@ -264,6 +329,11 @@ pub fn admin_options(config: &Config) -> AdminOptions {
         max_concurrent_requests: http.max_requests.get() as usize,
         warning: exposure(config).map(str::to_owned),
         status_file: config.upkeep.status_file.clone(),
+        topic_policies: config.limits.topic_policies,
+        max_tenants: config.limits.tenants.map(|most| most.get() as usize),
+        max_namespaces_per_tenant: config.limits.namespaces.map(|most| most.get() as usize),
+        force_delete_tenants: config.limits.force_delete_tenants,
+        force_delete_namespaces: config.limits.force_delete_namespaces,
         metrics: metrics_options(config),
         ..AdminOptions::default()
     }

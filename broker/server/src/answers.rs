@@ -89,7 +89,18 @@ impl Worker {
     }
 
     fn reply(&mut self, from: TopicRef, to: ConnectionKey, reply: Reply) {
+        if self.callers.is_for(to) {
+            return self.callers.answer(reply);
+        }
         match reply {
+            // Only callers ask for places.
+            Reply::Place { .. } => {}
+            Reply::EndOfTopic { consumer } => {
+                let attached = self.connections.get_mut(to.slot, to.generation).is_some_and(|c| c.consumers.contains_key(&consumer.id));
+                if attached {
+                    self.tell(to, &proto::CommandReachedEndOfTopic { consumer_id: consumer.id }.into());
+                }
+            }
             Reply::Success { request } => {
                 if let Some(consumer) = self.unsubscribed(to, request)
                     && let Some(connection) = self.connections.get_mut(to.slot, to.generation)

@@ -274,6 +274,8 @@ impl Worker {
             priority: command.priority_level(),
             epoch: command.consumer_epoch,
             key_shared,
+            read_compacted: command.read_compacted(),
+            subscription_properties: properties(command.subscription_properties.clone()),
             name: command.consumer_name.clone().filter(|n| !n.is_empty()).unwrap_or_else(|| format!("{:010x}", fastrand::u64(..) >> 24)),
             properties: properties(command.metadata.clone()),
             subscription: command.subscription.clone(),

@@ -13,6 +13,7 @@ use wire::TopicName;
 use crate::admission::Admission;
 use crate::auth::{Access, Auth, Credentials, Denied, Identity, Wanted};
 use crate::bustle::Bustle;
+use crate::compaction::Compactions;
 use crate::control::Control;
 use crate::crowding::Crowding;
 use crate::handle::Endpoints;
@@ -49,6 +50,7 @@ pub(crate) struct Shared {
     pub(crate) log_room: LogRoom,
     pub(crate) metadata: Arc<dyn MetadataStore>,
     pub(crate) control: Control,
+    pub(crate) compactions: Compactions,
     /// Set right after the rest, since it holds a handle to it.
     pub(crate) http: OnceLock<HttpService>,
     /// Who watches which topics there are.
@@ -65,8 +67,10 @@ pub(crate) struct Shared {
     pub(crate) failed: watch::Sender<Option<String>>,
     /// Set when a drain begins: nothing is loaded any more.
     pub(crate) draining: AtomicBool,
-    /// Counts changes of namespace policies, so that a load notices one that came while it was reading.
+    /// Counts changes of policies, so that a load notices one that came while it was reading.
     pub(crate) policy_changes: AtomicU64,
+    /// Held while policies are read and topics are told, so that what they are told never goes back in time.
+    pub(crate) telling_policies: Mutex<()>,
 }
 
 impl Shared {

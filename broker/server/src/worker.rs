@@ -15,6 +15,7 @@ use topic::{Effects, Now};
 use wire::TopicName;
 
 use crate::catch_up::{self, CatchUp};
+use crate::callers::Callers;
 use crate::clock::Clock;
 use crate::connection::{self, Connection};
 use crate::gather::Gather;
@@ -48,6 +49,8 @@ pub(crate) struct Worker {
     pub(crate) effects: Effects,
     pub(crate) storage: Storage,
     pub(crate) timers: Timers,
+    /// The admin API, waiting for topics.
+    pub(crate) callers: Callers,
     /// Topics that something happened to in this turn.
     pub(crate) touched: Vec<TopicRef>,
     /// Those of them whose consumers are to be served.
@@ -125,6 +128,7 @@ impl Worker {
             effects: Effects::new(),
             storage: Storage::default(),
             timers: Timers::default(),
+            callers: Callers::new(index),
             touched: Vec::new(),
             unserved: Vec::new(),
             local: VecDeque::new(),

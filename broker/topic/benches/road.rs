@@ -102,6 +102,9 @@ impl Bench {
             max_delay_ms: 0,
             message_ttl_ms: 0,
             expiry_check_ms: 300_000,
+            limits: topic::Limits::default(),
+            idle: topic::Idleness::default(),
+            compaction: topic::CompactionRules::default(),
             auto_subscription: true,
             producer_name_prefix: "bench".to_owned(),
         };
@@ -160,6 +163,8 @@ impl Bench {
                 name: String::new(),
                 priority: 0,
                 epoch: None,
+                read_compacted: false,
+                subscription_properties: Vec::new(),
                 key_shared: KeySharedPolicy::default(),
                 properties: Vec::new(),
                 address: String::new(),

@@ -12,6 +12,7 @@ mod single_active;
 use ledger::{AckSet, Cursor, Entry, Position};
 use slab::Slab;
 
+use crate::compaction::view::View;
 use crate::consumer::{Consumer, ConsumerIndex, Parcel};
 use crate::delayed::Delayed;
 use crate::errand::SubscriptionIndex;
@@ -33,6 +34,10 @@ pub(crate) struct Lane {
     pub(crate) cursor: Cursor,
     pub(crate) consumers: Slab<Consumer>,
     pub(crate) reads: ReadAhead,
+    /// Where it is in the compacted ledger, if a consumer reads that.
+    pub(crate) view: Option<Box<View>>,
+    /// Up to here all is acked, or was not asked for, of what only a compacted ledger has; none if that is not known.
+    pub(crate) floor: Option<Position>,
     pub(crate) delayed: Delayed,
     pub(crate) stride: Stride,
     pub(crate) messages_out: u64,
@@ -188,6 +193,11 @@ impl Dispatcher {
 
     /// A read has ended. Returns whether there may be something to dispatch.
     pub(crate) fn read_done(&self, lane: &mut Lane, outcome: crate::ReadOutcome, turn: &mut Turn<'_>) -> bool {
+        if let Some(view) = &mut lane.view
+            && view.reads.expects(outcome.tag)
+        {
+            return view.reads.arrived(outcome, |_| true, turn);
+        }
         let Lane { cursor, reads, consumers, delayed, .. } = lane;
         let next = cursor.read_position();
         let wanted = |at| at >= next || self.wants_again(at, consumers) || delayed.is_due(at);
@@ -264,6 +274,8 @@ impl Lane {
             cursor,
             consumers: Slab::new(),
             reads: ReadAhead::default(),
+            view: None,
+            floor: None,
             delayed: Delayed::default(),
             stride: Stride::default(),
             messages_out: 0,

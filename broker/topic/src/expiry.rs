@@ -84,20 +84,9 @@ impl Topic {
         let upto = self.ledgers.chain.previous(young);
         let indices: Vec<SubscriptionIndex> = self.subscriptions.iter().map(|(index, _)| index).collect();
         for index in indices {
-            let (subscriptions, mut lent) = self.lend();
-            let Some(subscription) = subscriptions.get_mut(index).filter(|subscription| subscription.expires()) else { continue };
-            let Subscription { lane, dispatcher, persistence, .. } = subscription;
-            let before = lane.cursor.backlog(lent.ledger);
-            if !lane.cursor.ack_cumulative(upto, lent.ledger) {
-                continue;
+            if self.subscriptions.get(index).is_some_and(Subscription::expires) {
+                self.expire_one(turn, index, upto);
             }
-            lane.messages_expired += before.saturating_sub(lane.cursor.backlog(lent.ledger));
-            dispatcher.trimmed(lane);
-            if let Some(persistence) = persistence {
-                persistence.poll(&lane.cursor, &mut lent, turn);
-            }
-            self.ledgers.want_trim();
-            self.want(index);
         }
         self.trim(turn);
     }
@@ -105,7 +94,7 @@ impl Topic {
 
 impl Subscription {
     /// Whether messages expire for it: not for one that goes with its consumers, nor for the broker's own.
-    fn expires(&self) -> bool {
+    pub(crate) fn expires(&self) -> bool {
         self.durable && self.is_open() && !self.name.starts_with("__") && self.name != "pulsar.dedup"
     }
 }

@@ -3,6 +3,7 @@
 use ledger::{CacheKey, ManagedLedger};
 use wire::TopicName;
 
+use crate::compaction::Compacted;
 use crate::errand::Errands;
 use crate::faults::Faults;
 use crate::growth::{ENTRY_SIZES, Growth, Latencies, Sizes, WRITE_LATENCIES};
@@ -15,6 +16,8 @@ pub(crate) struct Lent<'a> {
     pub(crate) max_held: u64,
     pub(crate) topic: &'a TopicName,
     pub(crate) ledger: &'a ManagedLedger,
+    /// What a compaction left.
+    pub(crate) compacted: Option<Compacted>,
     pub(crate) settings: &'a TopicSettings,
     pub(crate) errands: &'a mut Errands,
     pub(crate) tally: &'a mut Tally,

@@ -9,8 +9,10 @@ mod topic;
 mod access;
 mod attach;
 mod dedup;
+mod limits;
 mod producers;
 mod publishing;
+mod terminate;
 
 mod chunks;
 mod consumer;
@@ -26,8 +28,13 @@ mod seek;
 mod subscription;
 
 mod backlog;
+mod compaction;
 mod expiry;
+mod finding;
+mod idle;
 mod ledgers;
+mod moves;
+mod noting;
 mod persistence;
 mod unload;
 
@@ -43,12 +50,20 @@ mod peek;
 pub mod stats;
 
 pub use access::AccessMode;
+pub use compaction::{
+    COMPACTION_CURSOR, Compacted, CompactionDone, CompactionJob, CompactionRules, CompactionStatus, CompactionStorage, NotCompacted,
+    compacted_ledger,
+};
 pub use dedup::{DEDUPLICATION_CURSOR, Sequences};
 pub use effect::{Change, Effect, Effects, Reply, Tag};
 pub use event::{
     Ack, AckIds, AttachConsumer, AttachProducer, Deduplication, HashRange, KeySharedPolicy, KeySplit, Now, Publish, ReadOutcome, SeekTo,
     StartAt, StoredCursor, SubscriptionKind, TopicSettings, Turn,
 };
+pub use idle::{Desertion, Idleness};
 pub use keys::{ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, ProducerSlot};
+pub use limits::{Kinds, Limits};
+pub use moves::Unmoved;
 pub use nonpersistent::NonPersistentTopic;
+pub use subscription::Asked;
 pub use topic::Topic;

@@ -10,6 +10,7 @@ use crate::dedup::Known;
 use crate::event::Publish;
 use crate::peek::{entry_meta, is_unfinished};
 use crate::producers::Answered;
+use crate::terminate::TERMINATED;
 use crate::{Effect, ProducerKey, ProducerSlot, Reply, Topic, TopicSettings, Turn};
 
 /// A publish that is not answered.
@@ -71,6 +72,10 @@ impl Topic {
         let Some(producer) = self.producers.on_road(key, slot) else {
             return turn.out.push(Effect::Forgotten { to: key, bytes: held });
         };
+        if self.end.is_near {
+            producer.refused = true;
+            return turn.out.push(refused_by_end(key, sequence, held));
+        }
         if let Some((error, message)) = refusal(producer.refused, self.refusal.as_deref(), self.settings.max_entry_bytes, bytes.len()) {
             producer.refused = true;
             return turn.out.push(Effect::Refused { to: key, sequence, error, message, bytes: held });
@@ -102,14 +107,7 @@ impl Topic {
                 Err(AppendError::Terminated) => {
                     producer.refused = true;
                     producer.pending -= 1;
-                    let message = "the topic is terminated".to_owned();
-                    return turn.out.push(Effect::Refused {
-                        to: key,
-                        sequence,
-                        error: ServerError::TopicTerminatedError,
-                        message,
-                        bytes: held,
-                    });
+                    return turn.out.push(refused_by_end(key, sequence, held));
                 }
                 Err(AppendError::Fenced) => {
                     producer.pending -= 1;
@@ -222,6 +220,20 @@ impl Topic {
         self.refusal = refusal;
     }
 
+    /// The topic ends: publishes that have no position yet will never have one.
+    pub(crate) fn refuse_publishes_without_place(&mut self, turn: &mut Turn<'_>) {
+        let late: Vec<Waiting> = self.publishes.waiting.drain(self.publishes.assigned..).collect();
+        for Waiting { producer, sequence, bytes, .. } in late {
+            let Answered { to, key, closed } = self.producers.answered(producer);
+            match (to, key) {
+                (Some(to), _) => turn.out.push(refused_by_end(to, sequence, held_bytes(&bytes))),
+                (None, Some(to)) => turn.out.push(Effect::Forgotten { to, bytes: held_bytes(&bytes) }),
+                (None, None) => {}
+            }
+            answer_close(turn, key, closed);
+        }
+    }
+
     /// Lets go of publishes that will never be answered: all of them, or those that have no position yet.
     pub(crate) fn forget_publishes(&mut self, turn: &mut Turn<'_>, all: bool) {
         let keep = if all { 0 } else { self.publishes.assigned };
@@ -263,6 +275,11 @@ fn delay_is_over_limit(meta: &EntryMeta, settings: &TopicSettings) -> bool {
     let limit = settings.max_delay_ms;
     let limited = meta.deliver_at_ms > 0 && limit > 0 && settings.delayed_tick_ms > 0;
     limited && meta.deliver_at_ms.saturating_sub(meta.publish_time_ms) > limit
+}
+
+#[cold]
+fn refused_by_end(to: ProducerKey, sequence: u64, bytes: u32) -> Effect {
+    Effect::Refused { to, sequence, error: ServerError::TopicTerminatedError, message: TERMINATED.to_owned(), bytes }
 }
 
 #[cold]

@@ -177,6 +177,23 @@ pub struct SubscriptionStats {
     pub properties: Vec<(String, String)>,
 }
 
+/// Numbers of the compaction of a topic.
+#[derive(Clone, Debug, Default)]
+pub struct CompactionStats {
+    /// The compacted ledger: id, entries, bytes.
+    pub ledger: Option<(i64, u64, u64)>,
+    /// Up to where it is compacted, `ledger:entry`.
+    pub horizon: Option<String>,
+    /// Messages that the last compaction took out.
+    pub last_removed: u64,
+    /// How long it took, in milliseconds.
+    pub last_duration_ms: u64,
+    /// When one worked last, milliseconds since the epoch; 0 if none did since the topic was loaded.
+    pub succeeded_at_ms: u64,
+    /// When one failed last, milliseconds since the epoch; 0 if none did since the topic was loaded.
+    pub failed_at_ms: u64,
+}
+
 /// Numbers of one topic.
 #[derive(Clone, Debug, Default)]
 pub struct TopicStats {
@@ -212,8 +229,14 @@ pub struct TopicStats {
     pub producers: Vec<ProducerStats>,
     /// Whether messages that are sent twice are recognised.
     pub deduplication: bool,
-    /// The cursor that keeps the sequence ids, which is no subscription.
-    pub deduplication_cursor: Option<Box<SubscriptionStats>>,
+    /// The broker's own cursors, which are no subscriptions: that of deduplication, and that of compaction.
+    pub own_cursors: Vec<SubscriptionStats>,
+    /// How the topic is compacted.
+    pub compaction: CompactionStats,
+    /// What the chain of ledgers is doing, in Pulsar's words; empty for a topic that stores nothing.
+    pub state: &'static str,
+    /// What users noted on it.
+    pub properties: Vec<(String, String)>,
     /// Its subscriptions.
     pub subscriptions: Vec<SubscriptionStats>,
 }

@@ -26,12 +26,16 @@ pub(crate) struct Subscription {
     pub(crate) durable: bool,
     /// Where a durable cursor is kept; none before its first record is asked for.
     pub(crate) persistence: Option<Persistence>,
+    /// What is noted on it, until it has a record.
+    pub(crate) properties: Vec<(String, String)>,
     /// Who waits for the subscription to exist.
     pub(crate) waiters: Vec<Waiter>,
     /// When a cursor that only lives in memory is dropped for want of consumers.
     pub(crate) expires_at: Option<u64>,
     /// Whether it is on the topic's list of those to look at.
     pub(crate) wanted: bool,
+    /// When it had its last consumer, or was loaded.
+    pub(crate) used_at_ms: u64,
     /// Whether it is on the topic's list of those with work left.
     pub(crate) queued: bool,
 }
@@ -51,15 +55,18 @@ pub(crate) enum Phase {
     },
     /// Its record is being removed.
     Deleting {
-        asked: Asked,
+        /// None if nobody asked: it was not used for too long.
+        asked: Option<Asked>,
     },
 }
 
 /// A request to answer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    pub(crate) to: ConnectionKey,
-    pub(crate) request: u64,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Who asked.
+    pub to: ConnectionKey,
+    /// The request, as they chose it.
+    pub request: u64,
 }
 
 impl Asked {
@@ -75,7 +82,8 @@ impl Asked {
 pub(crate) enum Waiter {
     Consumer(AttachConsumer),
     Producer(AttachProducer),
-    Admin(Asked),
+    /// An administrator, and what it wants to be noted on the subscription.
+    Admin(Asked, Vec<(String, String)>),
 }
 
 impl Waiter {
@@ -83,7 +91,18 @@ impl Waiter {
         match self {
             Waiter::Consumer(attach) => Asked { to: attach.key.connection, request: attach.request },
             Waiter::Producer(attach) => Asked { to: attach.key.connection, request: attach.request },
-            Waiter::Admin(asked) => *asked,
+            Waiter::Admin(asked, _) => *asked,
+        }
+    }
+}
+
+impl Waiter {
+    /// What it wants to be noted on the subscription.
+    pub(crate) fn properties(&self) -> Vec<(String, String)> {
+        match self {
+            Waiter::Consumer(attach) => attach.subscription_properties.clone(),
+            Waiter::Admin(_, properties) => properties.clone(),
+            Waiter::Producer(_) => Vec::new(),
         }
     }
 }
@@ -98,9 +117,11 @@ impl Subscription {
             phase: Phase::Open,
             durable,
             persistence: None,
+            properties: Vec::new(),
             waiters: Vec::new(),
             expires_at: None,
             wanted: false,
+            used_at_ms: 0,
             queued: false,
         }
     }
@@ -114,7 +135,7 @@ impl Subscription {
         if self.kind != Some(kind) {
             self.kind = Some(kind);
             self.start_over();
-            self.lane.cursor.rewind(lent.ledger);
+            self.lane.rewind(lent.ledger);
         }
     }
 
@@ -164,6 +185,9 @@ impl Subscription {
     }
 
     fn ack_cumulative(&mut self, at: Position, remaining: Option<ledger::AckSet>, messages: Option<u32>, lent: &Lent<'_>) {
+        if at < lent.ledger.first() {
+            self.lane.raise_floor(if remaining.is_none() { at } else { before(at) });
+        }
         let cursor = &mut self.lane.cursor;
         match remaining.filter(|left| left.0.iter().any(|word| *word != 0)) {
             None => cursor.ack_cumulative(at, lent.ledger),
@@ -184,7 +208,9 @@ impl Subscription {
         let write = self.persistence.as_ref().and_then(|persistence| persistence.deadline(&self.lane.cursor, settings));
         let expiry = self.expires_at.filter(|_| self.is_open());
         let due = self.lane.delayed.deadline().filter(|_| !self.lane.consumers.is_empty());
-        [search, write, self.lane.reads.retry_at(), self.dispatcher.deadline(), expiry, due].into_iter().flatten().min()
+        let expiry = expiry.or_else(|| self.desertion_deadline(settings));
+        let view = self.lane.view.as_ref().and_then(|view| view.reads.retry_at());
+        [search, write, self.lane.reads.retry_at(), view, self.dispatcher.deadline(), expiry, due].into_iter().flatten().min()
     }
 
     pub(crate) fn stats(&self, lent_ledger: &ledger::ManagedLedger, settings: &TopicSettings, max_held: u64) -> SubscriptionStats {
@@ -219,9 +245,14 @@ impl Subscription {
             acked_ranges: self.lane.cursor.ranges() as u64,
             active_consumer,
             consumers,
-            properties: self.persistence.as_ref().map(|persistence| persistence.properties().to_vec()).unwrap_or_default(),
+            properties: self.persistence.as_ref().map_or(&self.properties[..], |persistence| persistence.properties()).to_vec(),
         }
     }
+}
+
+/// The place before an entry, whether or not there is one.
+pub(crate) fn before(at: Position) -> Position {
+    Position { entry: at.entry.previous(), ..at }
 }
 
 /// A cumulative ack on a subscription whose consumers share the entries.

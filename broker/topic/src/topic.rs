@@ -2,11 +2,12 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use ledger::{CacheKey, Cursor, LedgerId, ManagedLedger, Position, StoreError};
+use ledger::{CacheKey, Cursor, LedgerId, ManagedLedger, Position, Retention, StoreError};
 use slab::Slab;
 use wire::{ServerError, TopicName};
 
 use crate::access::{Access, EPOCH_PROPERTY};
+use crate::compaction::Compaction;
 use crate::consumer::ConsumerIndex;
 use crate::crowding::max_held;
 use crate::dedup::Dedup;
@@ -15,6 +16,8 @@ use crate::errand::{Errand, Errands, SubscriptionIndex};
 use crate::event::{Ack, ReadOutcome, StoredCursor, TopicSettings, Turn};
 use crate::expiry::Expiry;
 use crate::faults::Faults;
+use crate::finding::Finding;
+use crate::idle::LastUse;
 use crate::ledgers::{Ledgers, Recorded};
 use crate::lent::{Lent, Tally};
 use crate::pace::Pace;
@@ -23,6 +26,7 @@ use crate::persistence::Persistence;
 use crate::producers::Producers;
 use crate::publishing::Publishes;
 use crate::subscription::{Asked, Phase, Subscription};
+use crate::terminate::End;
 use crate::{ConsumerKey, ConsumerSlot, Effect, Now, Reply, SubscriptionKind, Tag};
 
 /// One topic. Every call may add effects to the turn; none waits.
@@ -44,9 +48,16 @@ pub struct Topic {
     pub(crate) errands: Errands,
     pub(crate) tally: Tally,
     pub(crate) expiry: Expiry,
+    pub(crate) last_use: LastUse,
     pub(crate) pace: Pace,
     /// Subscriptions to which something happened since consumers were last served.
     wanted: Vec<SubscriptionIndex>,
+    pub(crate) compaction: Compaction,
+    pub(crate) end: End,
+    /// Searches of administrators.
+    pub(crate) findings: Slab<Finding>,
+    /// Who waits for a revision of the topic's properties to be recorded.
+    pub(crate) noted: Vec<(u64, Asked)>,
     /// Subscriptions whose last dispatch step ran out of budget.
     ready: VecDeque<SubscriptionIndex>,
     /// Cache entries below this were released.
@@ -96,6 +107,7 @@ impl Topic {
         let released = ledger.first();
         let max_held = max_held(&settings, None);
         let access = Access::loaded(ledger.property(EPOCH_PROPERTY));
+        let end = End::loaded(ledger.terminated().is_some());
         let check_at = now.monotonic_ms + settings.retention_check_ms;
         let mut topic = Topic {
             name,
@@ -113,8 +125,13 @@ impl Topic {
             errands: Errands::default(),
             tally: Tally::default(),
             expiry: Expiry::new(now.monotonic_ms),
+            last_use: LastUse::new(now.monotonic_ms),
             pace: Pace::new(now),
             wanted: Vec::new(),
+            compaction: Compaction::default(),
+            end,
+            findings: Slab::new(),
+            noted: Vec::new(),
             ready: VecDeque::new(),
             released,
             crowded: None,
@@ -136,6 +153,7 @@ impl Topic {
         let index = entry.key();
         let cursor = Cursor::restore(stored.state.clone(), &self.ledgers.chain);
         let mut subscription = Subscription::new(stored.subscription.clone(), index, cursor, true);
+        subscription.used_at_ms = self.now.monotonic_ms;
         self.by_name.insert(stored.subscription.clone(), index);
         subscription.persistence = Some(Persistence::loaded(stored, index, &subscription.lane.cursor));
         entry.insert(subscription);
@@ -158,6 +176,7 @@ impl Topic {
             max_held: self.max_held,
             topic: &self.name,
             ledger: &self.ledgers.chain,
+            compacted: self.compaction.current,
             settings: &self.settings,
             errands: &mut self.errands,
             tally: &mut self.tally,
@@ -243,6 +262,7 @@ impl Topic {
                 turn.out.push(Effect::Reply { to: key.connection, reply });
             }
             self.want(seat.subscription);
+            self.tell_who_has_everything(turn, seat.subscription);
         }
     }
 
@@ -287,6 +307,7 @@ impl Topic {
         if lifted {
             self.want(seat.subscription);
         }
+        self.tell_who_has_everything(turn, seat.subscription);
         Ok(())
     }
 
@@ -341,6 +362,7 @@ impl Topic {
             Errand::LedgerList => self.list_recorded(turn, version),
             Errand::CursorRecord(index) | Errand::NewCursor(index) => {
                 self.with_persistence(index, |persistence, _, _| persistence.recorded(version, turn));
+                self.compaction_recorded(turn, index);
                 self.advance(turn, index);
             }
             Errand::GoneCursor(index) => self.subscription_deleted(turn, index),
@@ -350,10 +372,13 @@ impl Topic {
     }
 
     fn list_recorded(&mut self, turn: &mut Turn<'_>, version: i64) {
-        if self.ledgers.recorded(version, turn) == Recorded::RolledOver && !self.closing {
-            self.flush_publishes(turn);
+        match self.ledgers.recorded(version, turn) {
+            Recorded::RolledOver if !self.closing => self.flush_publishes(turn),
+            Recorded::Ended => self.ended(turn),
+            Recorded::RolledOver | Recorded::Trimmed => {}
         }
         self.ledgers.advance(&mut self.errands, turn);
+        self.settle_notes(turn);
         self.settle_claim(turn);
         self.trim(turn);
     }
@@ -390,6 +415,11 @@ impl Topic {
                     self.search_expired(turn);
                 }
             }
+            Some(Errand::Finding(index)) => self.finding_arrived(turn, index, outcome),
+            Some(Errand::LastCompacted { to, request, mark_delete }) => {
+                let entry = outcome.entries.ok().and_then(|entries| entries.into_iter().next());
+                self.answer_last_compacted(turn, Asked { to, request }, entry, mark_delete);
+            }
             Some(Errand::LastMessage { to, request, mark_delete }) => {
                 let asked = Asked { to, request };
                 match outcome.entries.ok().and_then(|entries| entries.into_iter().next()) {
@@ -411,13 +441,30 @@ impl Topic {
         }
         let durable = self.subscriptions.iter().filter(|(_, subscription)| subscription.durable);
         let slowest = durable.map(|(_, subscription)| subscription.lane.cursor.mark_delete()).min();
-        if !self.ledgers.trim(slowest, self.settings.retention, &mut self.errands, turn) {
+        self.trim_to(turn, slowest, self.settings.retention);
+    }
+
+    /// Drops ledgers that retention lets go, up to `slowest`, or all.
+    pub(crate) fn trim_to(&mut self, turn: &mut Turn<'_>, slowest: Option<Position>, retention: Retention) {
+        if !self.ledgers.may_trim() {
+            return;
+        }
+        for (_, subscription) in self.subscriptions.iter_mut().filter(|(_, subscription)| !subscription.durable) {
+            subscription.lane.before_trim(&self.ledgers.chain);
+        }
+        if !self.ledgers.trim(slowest, retention, &mut self.errands, turn) {
             return;
         }
         let (subscriptions, lent) = self.lend();
         for (_, subscription) in subscriptions.iter_mut().filter(|(_, subscription)| !subscription.durable) {
-            subscription.lane.cursor.trimmed(lent.ledger);
-            subscription.dispatcher.trimmed(&mut subscription.lane);
+            let Subscription { lane, dispatcher, .. } = subscription;
+            let in_view = lane.view.is_some().then_some(lane.cursor.read_position());
+            lane.cursor.trimmed(lent.ledger);
+            if let Some(at) = in_view {
+                // The compacted ledger has what the topic has no more.
+                lane.cursor.read_from(at);
+            }
+            dispatcher.trimmed(lane);
         }
         let first = self.ledgers.chain.first();
         turn.cache.release(self.cache, first);
@@ -433,7 +480,15 @@ impl Topic {
         }
         let subscriptions = self.subscriptions.iter().filter_map(|(_, subscription)| subscription.deadline(&self.settings));
         let dedup = self.dedup.as_ref().and_then(Dedup::deadline);
-        subscriptions.chain(self.ledgers.deadline()).chain(dedup).chain(self.expiry_deadline()).min()
+        let others = [
+            self.ledgers.deadline(),
+            dedup,
+            self.expiry_deadline(),
+            self.compaction_deadline(),
+            self.findings_deadline(),
+            self.desertion_deadline(),
+        ];
+        subscriptions.chain(others.into_iter().flatten()).min()
     }
 
     /// Does what is due.
@@ -445,6 +500,9 @@ impl Topic {
         self.ledgers.tick(&self.settings, &mut self.errands, turn);
         self.tick_sequences(turn);
         self.tick_expiry(turn);
+        self.tick_desertion(turn);
+        self.tick_compaction(turn);
+        self.tick_findings(turn);
         let indices: Vec<SubscriptionIndex> = self.subscriptions.iter().map(|(index, _)| index).collect();
         for index in indices {
             self.tick_subscription(turn, index);
@@ -466,11 +524,15 @@ impl Topic {
         if subscription.is_open() && subscription.expires_at.is_some_and(|at| at <= turn.now.monotonic_ms) {
             return self.remove_subscription(index);
         }
+        if subscription.tick_desertion(&self.settings, turn.now.monotonic_ms) {
+            return self.advance(turn, index);
+        }
         let searching = match &mut subscription.phase {
             Phase::Locating(search) | Phase::Seeking { search: Some(search), .. } => search.may_retry(turn.now),
             _ => false,
         };
-        let reading = subscription.lane.reads.may_retry(turn.now);
+        let reading = subscription.lane.reads.may_retry(turn.now)
+            | subscription.lane.view.as_mut().is_some_and(|view| view.reads.may_retry(turn.now));
         let due = subscription.lane.delayed.deadline().is_some_and(|at| at <= turn.now.monotonic_ms);
         if searching {
             self.advance(turn, index);

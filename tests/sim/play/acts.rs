@@ -94,6 +94,8 @@ impl Play {
             name: if kind == SubscriptionKind::KeyShared { name_of(index) } else { format!("c{index}") },
             priority: i32::from(index == 3 || index == 10),
             epoch: None,
+            read_compacted: false,
+            subscription_properties: Vec::new(),
             key_shared: self.split_of(name).policy(index),
             properties: Vec::new(),
             address: String::new(),

@@ -67,7 +67,7 @@ pub(crate) struct TopicStatsJson {
     owner_broker: String,
 }
 
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct CompactionJson {
     last_compaction_removed_event_count: u64,
@@ -201,7 +201,12 @@ impl TopicStatsJson {
             non_contiguous_deleted_messages_ranges: stats.subscriptions.iter().map(|s| s.acked_ranges).sum(),
             non_contiguous_deleted_messages_ranges_serialized_size: 0,
             delayed_message_index_size_in_bytes: 0,
-            compaction: CompactionJson::default(),
+            compaction: CompactionJson {
+                last_compaction_removed_event_count: stats.compaction.last_removed,
+                last_compaction_succeed_timestamp: stats.compaction.succeeded_at_ms,
+                last_compaction_failed_timestamp: stats.compaction.failed_at_ms,
+                last_compaction_duration_time_in_mills: stats.compaction.last_duration_ms,
+            },
             owner_broker: owner_broker.to_owned(),
             publishers: if shown.publishers { stats.producers.into_iter().map(PublisherJson::new).collect() } else { Vec::new() },
             subscriptions: stats.subscriptions.into_iter().map(|s| (s.name.clone(), SubscriptionJson::new(s, shown))).collect(),

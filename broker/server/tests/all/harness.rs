@@ -93,9 +93,13 @@ pub(crate) fn settings() -> ServerSettings {
             max_delay_ms: 0,
             message_ttl_ms: 0,
             expiry_check_ms: 300_000,
+            limits: topic::Limits::default(),
+            idle: topic::Idleness::default(),
+            compaction: topic::CompactionRules::default(),
             auto_subscription: true,
             producer_name_prefix: "standalone-1".into(),
         },
+        policies: metadata::namespaces::Policies::new(),
     }
 }
 
