@@ -88,6 +88,8 @@ pub(crate) fn small_settings() -> TopicSettings {
         message_ttl_ms: 0,
         expiry_check_ms: 300_000,
         auto_subscription: true,
+        rates: topic::Rates::default(),
+        quota: topic::Quotas::default(),
         producer_name_prefix: "standalone-1".to_owned(),
     }
 }
@@ -157,6 +159,12 @@ impl Owner {
             }
         }
         result
+    }
+
+    /// The topic follows other settings, now and whenever it is loaded again.
+    pub(crate) fn change_settings(&mut self, settings: TopicSettings) {
+        self.settings = settings.clone();
+        self.call(|topic, turn| topic.update_settings(turn, settings));
     }
 
     /// Time passes; the topic is called if it wants to be.

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use admin::AdminOptions;
@@ -11,13 +12,13 @@ use ledger::{LedgerLimits, Retention};
 use metadata::EmbeddedOptions;
 use metadata::clusters::Cluster;
 use server::{AuthSettings, CrowdLimit, Listen, ServerSettings, TlsSettings, TokenSettings};
-use topic::{Deduplication, TopicSettings};
+use topic::{Deduplication, DispatchRates, PublishRates, Quota, QuotaPolicy, Quotas, Rate, Rates, SharedLimiter, TopicSettings};
 
 use crate::config::auth::Provider;
 use crate::config::checks::exposure;
 use crate::config::listeners::{AdvertisedListener, Endpoint, Scheme};
 use crate::config::topics::AutoTopicType;
-use crate::config::{Auth, ByteSize, Config, Tls};
+use crate::config::{self, Auth, BacklogQuotas, ByteSize, Config, Tls};
 use crate::data_dir::DataDir;
 
 /// A consumer that seeks comes back after its back-off; until then a reader's cursor must be kept for it.
@@ -51,6 +52,7 @@ pub fn server_settings(config: &Config, data: &DataDir) -> io::Result<ServerSett
         max_http_connections: config.http.max_connections.get() as usize,
         max_pending_publishes: connections.max_pending_publishes.get() as usize,
         publish_buffer_bytes: memory.publish_buffer.as_usize(),
+        held_publish_bytes: config.rates.held_publishes.as_usize(),
         log_queue_bytes: memory.log_queue.as_usize(),
         cache_bytes: memory.cache.as_usize(),
         out_buffer_bytes: connections.out_buffer_high.as_usize(),
@@ -176,8 +178,48 @@ fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
         message_ttl_ms: timing.ttl.map_or(0, millis),
         expiry_check_ms: millis(timing.expiry_check),
         auto_subscription: topics.auto_subscription,
+        rates: rates(config),
+        quota: quota(&config.quotas),
         // The epoch counts the starts on the data directory, so a name is never made twice.
         producer_name_prefix: format!("{}-{}", config.network.cluster_name, data.epoch),
+    }
+}
+
+fn rates(config: &Config) -> Rates {
+    let rates = &config.rates;
+    let for_all = |messages, bytes| SharedLimiter::new(Rate::per_second(messages, bytes)).map(Arc::new);
+    Rates {
+        publish: PublishRates {
+            topic: Rate::per_second(rates.publish_messages, rates.publish_bytes),
+            broker: for_all(rates.broker_publish_messages, rates.broker_publish_bytes),
+        },
+        dispatch: DispatchRates {
+            topic: Rate::per_second(rates.topic_dispatch_messages, rates.topic_dispatch_bytes),
+            subscription: Rate::per_second(rates.subscription_dispatch_messages, rates.subscription_dispatch_bytes),
+            broker: for_all(rates.broker_dispatch_messages, rates.broker_dispatch_bytes),
+            batch_counts_once: rates.on_batches,
+            spares_followers: !rates.on_followers,
+        },
+        subscribe: Rate { messages: rates.subscribe, bytes: 0, period_ms: millis(rates.subscribe_period) },
+    }
+}
+
+fn quota(quotas: &BacklogQuotas) -> Quotas {
+    if !quotas.check {
+        return Quotas { check_ms: NEVER_MS, ..Quotas::default() };
+    }
+    let policy = match quotas.policy {
+        config::QuotaPolicy::ProducerRequestHold => QuotaPolicy::ProducerRequestHold,
+        config::QuotaPolicy::ProducerException => QuotaPolicy::ProducerException,
+        config::QuotaPolicy::ConsumerBacklogEviction => QuotaPolicy::ConsumerBacklogEviction,
+    };
+    let limit = |limit| Quota { limit, policy };
+    let in_gib = (quotas.limit_gib > 0.0).then(|| (quotas.limit_gib * f64::from(1 << 30)) as u64);
+    let seconds = u64::try_from(quotas.limit_seconds).ok().filter(|seconds| *seconds > 0);
+    Quotas {
+        size: in_gib.or(quotas.limit_bytes.map(ByteSize::get)).map(limit),
+        age: seconds.map(|seconds| limit(seconds * 1_000)),
+        check_ms: millis(quotas.check_interval),
     }
 }
 

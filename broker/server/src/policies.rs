@@ -11,6 +11,7 @@ use wire::NamespaceName;
 
 use crate::hosting::Hosted;
 use crate::letter::Letter;
+use crate::room::Room;
 use crate::shared::Shared;
 use crate::worker::Worker;
 
@@ -101,12 +102,21 @@ impl Worker {
         let in_it = |hosted: &mut Hosted| (hosted.topic.name().namespace() == *namespace).then_some(hosted.key);
         let keys: Vec<_> = self.topics.iter_mut().filter_map(|(_, _, hosted)| in_it(hosted)).collect();
         for key in keys {
-            let Some(topic) = self.topics.get_mut(key.slot, key.generation).and_then(|hosted| hosted.topic.persistent()) else { continue };
+            let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { continue };
+            let turn = &mut Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects };
+            let topic = match &mut hosted.topic {
+                Room::Persistent(topic) => topic,
+                Room::NonPersistent(topic) => {
+                    topic.update_settings(turn, settings.clone());
+                    self.after_event(key);
+                    continue;
+                }
+            };
             if topic.deduplicates() != settings.deduplication.enabled {
                 self.begin_unload(key);
                 continue;
             }
-            topic.update_settings(&mut Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects }, settings.clone());
+            topic.update_settings(turn, settings.clone());
             self.after_event(key);
         }
     }

@@ -103,6 +103,8 @@ impl Bench {
             message_ttl_ms: 0,
             expiry_check_ms: 300_000,
             auto_subscription: true,
+            rates: topic::Rates::default(),
+            quota: topic::Quotas::default(),
             producer_name_prefix: "bench".to_owned(),
         };
         let chain = ManagedLedger::recover(LedgerList::default(), None, LedgerId(1), limits, 1);

@@ -22,6 +22,8 @@ pub(crate) enum Errand {
     Probe(SubscriptionIndex),
     /// An entry that may be too old to be kept.
     ExpiryProbe,
+    /// The oldest entry that waits, for its publish time.
+    QuotaProbe,
     /// A ledger for a cursor's states.
     CursorLedger(SubscriptionIndex),
     /// A cursor's state.
@@ -53,12 +55,12 @@ impl Errand {
             | Errand::CursorRecord(index)
             | Errand::NewCursor(index)
             | Errand::GoneCursor(index) => Some(index),
-            Errand::NextLedger | Errand::LedgerList | Errand::ExpiryProbe | Errand::LastMessage { .. } => None,
+            Errand::NextLedger | Errand::LedgerList | Errand::ExpiryProbe | Errand::QuotaProbe | Errand::LastMessage { .. } => None,
         }
     }
 
     fn is_read(self) -> bool {
-        matches!(self, Errand::Read(_) | Errand::Probe(_) | Errand::ExpiryProbe | Errand::LastMessage { .. })
+        matches!(self, Errand::Read(_) | Errand::Probe(_) | Errand::ExpiryProbe | Errand::QuotaProbe | Errand::LastMessage { .. })
     }
 }
 

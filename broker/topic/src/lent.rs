@@ -5,12 +5,15 @@ use wire::TopicName;
 
 use crate::errand::Errands;
 use crate::faults::Faults;
+use crate::rate::Allowance;
 use crate::{Now, TopicSettings};
 
 /// The topic's side of a call into a subscription.
 pub(crate) struct Lent<'a> {
     /// Messages that consumers may hold together; as many stop a Shared or Key_Shared subscription.
     pub(crate) max_held: u64,
+    /// What one dispatch step may send.
+    pub(crate) allowance: Allowance,
     pub(crate) topic: &'a TopicName,
     pub(crate) ledger: &'a ManagedLedger,
     pub(crate) settings: &'a TopicSettings,

@@ -11,11 +11,13 @@ mod attach;
 mod dedup;
 mod producers;
 mod publishing;
+mod throttle;
 
 mod chunks;
 mod consumer;
 mod crowding;
 mod delayed;
+mod dispatch_rate;
 mod dispatcher;
 mod pace;
 mod pending;
@@ -23,12 +25,14 @@ mod phases;
 mod read_ahead;
 mod redelivery;
 mod seek;
+mod subscribe_rate;
 mod subscription;
 
 mod backlog;
 mod expiry;
 mod ledgers;
 mod persistence;
+mod quota;
 mod unload;
 
 mod effect;
@@ -39,6 +43,8 @@ pub mod faults;
 mod keys;
 mod lent;
 mod peek;
+mod rate;
+mod rates;
 pub mod stats;
 
 pub use access::AccessMode;
@@ -50,4 +56,7 @@ pub use event::{
 };
 pub use keys::{ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, ProducerSlot};
 pub use nonpersistent::NonPersistentTopic;
+pub use quota::{Quota, QuotaPolicy, Quotas};
+pub use rate::{Rate, SharedLimiter};
+pub use rates::{DispatchRates, PublishRates, Rates};
 pub use topic::Topic;

@@ -10,6 +10,7 @@ use crate::access::{Access, EPOCH_PROPERTY};
 use crate::consumer::ConsumerIndex;
 use crate::crowding::max_held;
 use crate::dedup::Dedup;
+use crate::dispatch_rate::TopicPace;
 use crate::dispatcher::Step;
 use crate::errand::{Errand, Errands, SubscriptionIndex};
 use crate::event::{Ack, ReadOutcome, StoredCursor, TopicSettings, Turn};
@@ -22,7 +23,11 @@ use crate::peek::last_batch_index;
 use crate::persistence::Persistence;
 use crate::producers::Producers;
 use crate::publishing::Publishes;
+use crate::quota::QuotaWatch;
+use crate::rate::Allowance;
+use crate::subscribe_rate::Visits;
 use crate::subscription::{Asked, Phase, Subscription};
+use crate::throttle::Throttle;
 use crate::{ConsumerKey, ConsumerSlot, Effect, Now, Reply, SubscriptionKind, Tag};
 
 /// One topic. Every call may add effects to the turn; none waits.
@@ -45,6 +50,12 @@ pub struct Topic {
     pub(crate) tally: Tally,
     pub(crate) expiry: Expiry,
     pub(crate) pace: Pace,
+    /// What holds publishes to a rate, if there is one.
+    pub(crate) throttle: Option<Box<Throttle>>,
+    /// What holds delivery to rates, if there are any.
+    pub(crate) pace_out: Option<Box<TopicPace>>,
+    pub(crate) visits: Option<Box<Visits>>,
+    pub(crate) quota_watch: QuotaWatch,
     /// Subscriptions whose last dispatch step ran out of budget.
     ready: VecDeque<SubscriptionIndex>,
     /// Cache entries below this were released.
@@ -96,6 +107,8 @@ impl Topic {
         let max_held = max_held(&settings, None);
         let access = Access::loaded(ledger.property(EPOCH_PROPERTY));
         let check_at = now.monotonic_ms + settings.retention_check_ms;
+        let throttle = Throttle::new(&settings.rates.publish, now);
+        let pace_out = TopicPace::new(&settings.rates.dispatch, now);
         let mut topic = Topic {
             name,
             settings,
@@ -113,6 +126,10 @@ impl Topic {
             tally: Tally::default(),
             expiry: Expiry::new(now.monotonic_ms),
             pace: Pace::new(now),
+            throttle,
+            pace_out,
+            visits: None,
+            quota_watch: QuotaWatch::default(),
             ready: VecDeque::new(),
             released,
             crowded: None,
@@ -155,6 +172,7 @@ impl Topic {
     pub(crate) fn lend(&mut self) -> (&mut Slab<Subscription>, Lent<'_>) {
         let lent = Lent {
             max_held: self.max_held,
+            allowance: Allowance::ANY,
             topic: &self.name,
             ledger: &self.ledgers.chain,
             settings: &self.settings,
@@ -180,7 +198,13 @@ impl Topic {
             return;
         }
         self.now = turn.now;
+        if self.pace_out.is_some() { self.dispatch_in_time(turn, index) } else { self.dispatch_step(turn, index, Allowance::ANY) }
+    }
+
+    /// The step itself, in which no more is sent than is allowed.
+    pub(crate) fn dispatch_step(&mut self, turn: &mut Turn<'_>, index: SubscriptionIndex, allowance: Allowance) {
         let (subscriptions, mut lent) = self.lend();
+        lent.allowance = allowance;
         let Some(subscription) = subscriptions.get_mut(index) else { return };
         if subscription.dispatch(&mut lent, turn) == Step::More && !subscription.queued {
             subscription.queued = true;
@@ -365,6 +389,10 @@ impl Topic {
                     self.search_expired(turn);
                 }
             }
+            Some(Errand::QuotaProbe) => {
+                let entry = outcome.entries.ok().and_then(|entries| entries.into_iter().next());
+                self.oldest_read(turn, outcome.tag, entry);
+            }
             Some(Errand::LastMessage { to, request, mark_delete }) => {
                 let asked = Asked { to, request };
                 match outcome.entries.ok().and_then(|entries| entries.into_iter().next()) {
@@ -408,7 +436,9 @@ impl Topic {
         }
         let subscriptions = self.subscriptions.iter().filter_map(|(_, subscription)| subscription.deadline(&self.settings));
         let dedup = self.dedup.as_ref().and_then(Dedup::deadline);
-        subscriptions.chain(self.ledgers.deadline()).chain(dedup).chain(self.expiry_deadline()).min()
+        let held = self.throttle.as_ref().and_then(|throttle| throttle.deadline());
+        let rest = [dedup, held, self.expiry_deadline(), self.quota_deadline()].into_iter().flatten();
+        subscriptions.chain(self.ledgers.deadline()).chain(rest).min()
     }
 
     /// Does what is due.
@@ -417,10 +447,13 @@ impl Topic {
             return;
         }
         self.now = turn.now;
+        self.release_held(turn);
         self.ledgers.tick(&self.settings, &mut self.errands, turn);
         self.tick_sequences(turn);
         self.tick_expiry(turn);
-        let indices: Vec<SubscriptionIndex> = self.subscriptions.iter().map(|(index, _)| index).collect();
+        self.tick_quota(turn);
+        let mut indices: Vec<SubscriptionIndex> = self.subscriptions.iter().map(|(index, _)| index).collect();
+        self.in_turns(&mut indices);
         for index in indices {
             self.tick_subscription(turn, index);
         }
@@ -445,7 +478,8 @@ impl Topic {
             _ => false,
         };
         let reading = subscription.lane.reads.may_retry(turn.now);
-        let due = subscription.lane.delayed.deadline().is_some_and(|at| at <= turn.now.monotonic_ms);
+        let at = |at: u64| at <= turn.now.monotonic_ms;
+        let due = subscription.lane.delayed.deadline().is_some_and(at) || subscription.waits_until().is_some_and(at);
         if searching {
             self.advance(turn, index);
         }
@@ -465,6 +499,9 @@ impl Topic {
         }
         self.settings = settings;
         self.max_held = max_held(&self.settings, self.crowded);
+        self.quota_watch.look_at(turn.now);
+        self.change_publish_rate(turn);
+        self.change_dispatch_limits(turn.now);
         self.ledgers.chain.set_limits(self.settings.ledger);
         self.ledgers.want_trim();
         self.trim(turn);

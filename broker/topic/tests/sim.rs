@@ -42,11 +42,15 @@ fn every_promise_holds_for_every_seed() {
         total.takeovers += tally.takeovers;
         total.delayed += tally.delayed;
         total.parts += tally.parts;
+        total.rate_changes += tally.rate_changes;
+        total.held += tally.held;
+        total.over_quota += tally.over_quota;
     }
     eprintln!("{total:?}");
     let enough = total.acknowledged > 1_000 && total.redelivered > 1_000 && total.crashes > 100 && total.unloads > 100 && total.seeks > 100;
     let enough = enough && total.duplicates > 100 && total.takeovers > 100;
     let enough = enough && total.delayed > 1_000 && total.parts > 1_000;
+    let enough = enough && total.rate_changes > 100 && total.held > 1_000 && total.over_quota > 100;
     assert!(enough, "a simulation in which nothing happens proves nothing: {total:?}");
 }
 

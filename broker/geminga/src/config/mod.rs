@@ -17,6 +17,7 @@ pub mod machine;
 pub mod memory;
 pub mod network;
 pub mod problem;
+pub mod rates;
 pub mod reference;
 pub mod schemas;
 pub mod secrets;
@@ -40,6 +41,7 @@ pub use loaded::{Effective, Loaded, Unknown};
 pub use memory::Memory;
 pub use network::Network;
 pub use problem::{ConfigError, Problem};
+pub use rates::{BacklogQuotas, QuotaPolicy, Rates};
 pub use schemas::Schemas;
 pub use sources::{Origin, Sources};
 pub use storage::{Ledgers, Storage};
@@ -69,6 +71,10 @@ pub struct Config {
     pub topics: Topics,
     /// How fast and how far messages run ahead of acknowledgements.
     pub dispatch: Dispatch,
+    /// Rates.
+    pub rates: Rates,
+    /// How much may wait to be acknowledged.
+    pub quotas: BacklogQuotas,
     /// How messages that are sent twice are recognised.
     pub deduplication: Deduplication,
     /// What schemas of messages may become.
@@ -92,7 +98,7 @@ pub struct Config {
 /// Says of each section in turn what is the same for all of them.
 macro_rules! each_section {
     ($callback:ident) => {
-        $callback!(network: Network, tls: Tls, auth: Auth, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, deduplication: Deduplication, schemas: Schemas, timing: Timing, patterns: Patterns, storage: Storage, ledgers: Ledgers, memory: Memory, upkeep: Upkeep, trial: Trial)
+        $callback!(network: Network, tls: Tls, auth: Auth, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, rates: Rates, quotas: BacklogQuotas, deduplication: Deduplication, schemas: Schemas, timing: Timing, patterns: Patterns, storage: Storage, ledgers: Ledgers, memory: Memory, upkeep: Upkeep, trial: Trial)
     };
 }
 

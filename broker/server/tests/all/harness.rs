@@ -41,6 +41,7 @@ pub(crate) fn settings() -> ServerSettings {
         max_connections_per_ip: 0,
         max_pending_publishes: 1000,
         publish_buffer_bytes: 16 << 20,
+        held_publish_bytes: 1 << 20,
         log_queue_bytes: 16 << 20,
         cache_bytes: 1 << 20,
         out_buffer_bytes: 1 << 20,
@@ -91,6 +92,8 @@ pub(crate) fn settings() -> ServerSettings {
             message_ttl_ms: 0,
             expiry_check_ms: 300_000,
             auto_subscription: true,
+            rates: topic::Rates::default(),
+            quota: topic::Quotas::default(),
             producer_name_prefix: "standalone-1".into(),
         },
     }

@@ -124,9 +124,9 @@ impl SingleActive {
                 lane.read_new(at, permits, lent, turn);
                 return Step::Idle;
             };
-            budget.spend(entry.bytes.len());
             lane.cursor.read_from(at.following());
             let messages = lane.remaining(at, entry.meta.messages);
+            budget.spend(entry.bytes.len(), messages);
             lane.send(active, Parcel { at, messages, redeliveries: 0, bytes: entry.bytes }, lent, turn);
         }
     }
