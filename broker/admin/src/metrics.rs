@@ -8,7 +8,7 @@ use server::{ServerStats, WorkerStats};
 use crate::AdminOptions;
 use crate::errors::Refusal;
 use crate::exposition::{Exposition, Family, label};
-use crate::json::backlog_bytes;
+use crate::json::{age_seconds, now_ms};
 use crate::process::ProcessStats;
 use crate::reply::Reply;
 use crate::request::Call;
@@ -59,6 +59,10 @@ struct Numbers {
     storage: u64,
     backlog: u64,
     backlog_bytes: u64,
+    backlog_age: u64,
+    quota_bytes: u64,
+    quota_seconds: u64,
+    rate_limited: u64,
     cache_hits: u64,
     cache_misses: u64,
     storage_reads: u64,
@@ -76,7 +80,11 @@ impl Numbers {
         self.bytes_out += stats.bytes_out;
         self.storage += stats.storage_bytes;
         self.backlog += stats.subscriptions.iter().map(|s| s.backlog).sum::<u64>();
-        self.backlog_bytes += backlog_bytes(stats.subscriptions.iter().map(|s| s.backlog).max().unwrap_or(0), stats);
+        self.backlog_bytes += stats.backlog_bytes;
+        self.backlog_age = self.backlog_age.max(stats.oldest_backlog_ms.map_or(0, |published| age_seconds(published, now_ms())));
+        self.quota_bytes += stats.quota_bytes.unwrap_or(0);
+        self.quota_seconds = self.quota_seconds.max(stats.quota_age_ms.unwrap_or(0) / 1_000);
+        self.rate_limited += stats.publish_rate_limited;
         self.cache_hits += stats.cache_hits;
         self.cache_misses += stats.cache_misses;
         self.storage_reads += stats.storage_reads;
@@ -102,6 +110,12 @@ const TOPIC_FAMILIES: &[FamilyOf<Numbers>] = &[
     (Family::gauge("pulsar_storage_size", "Bytes stored."), |n| n.storage),
     (Family::gauge("pulsar_msg_backlog", "Entries not acknowledged, over all subscriptions."), |n| n.backlog),
     (Family::gauge("pulsar_storage_backlog_size", "Bytes of the slowest subscription's backlog."), |n| n.backlog_bytes),
+    (Family::gauge("pulsar_storage_backlog_age_seconds", "Age of the oldest message that waits; 0 without a limit on it."), |n| {
+        n.backlog_age
+    }),
+    (Family::gauge("pulsar_storage_backlog_quota_limit", "Bytes that may wait; 0 without a limit."), |n| n.quota_bytes),
+    (Family::gauge("pulsar_storage_backlog_quota_limit_time", "Seconds that a message may wait; 0 without a limit."), |n| n.quota_seconds),
+    (Family::gauge("pulsar_publish_rate_limit_times", "How often publishes began to wait for a rate."), |n| n.rate_limited),
     (Family::counter("geminga_cache_hits_total", "Entries delivered from the cache since the topic was loaded."), |n| n.cache_hits),
     (Family::counter("geminga_storage_read_entries_total", "Entries read from storage since the topic was loaded."), |n| n.storage_reads),
     (Family::counter("geminga_cache_misses_total", "Entries delivered after a read since the topic was loaded."), |n| n.cache_misses),
@@ -230,6 +244,7 @@ const WORKER_FAMILIES: &[FamilyOf<WorkerStats>] = &[
         w.authentication_failures
     }),
     (Family::gauge("geminga_loop_pending_publish_bytes", "Bytes of publishes waiting for the disk."), |w| w.pending_publish_bytes),
+    (Family::gauge("geminga_loop_held_publish_bytes", "Bytes of publishes waiting for a rate."), |w| w.held_publish_bytes),
     (Family::gauge("geminga_loop_cache_bytes", "Bytes in the entry cache."), |w| w.cache_bytes),
     (Family::gauge("geminga_loop_topics", "Loaded topics."), |w| w.topics),
 ];
@@ -274,6 +289,8 @@ mod tests {
             messages_out: messages,
             storage_bytes: 100,
             storage_entries: 10,
+            backlog_bytes: 20,
+            publish_rate_limited: 1,
             producers: vec![ProducerStats::default()],
             subscriptions: subscriptions.iter().map(subscription).collect(),
             ..TopicStats::default()
@@ -326,6 +343,7 @@ mod tests {
         assert_eq!(page["pulsar_in_messages_total"].len(), 3);
         assert_eq!(page["pulsar_msg_backlog"][a], 4.0);
         assert_eq!(page["pulsar_storage_backlog_size"][a], 20.0);
+        assert_eq!(page["pulsar_publish_rate_limit_times"][a], 1.0);
         assert_eq!(page["pulsar_out_messages_total"][&format!("{a},subscription=\"t\"")], 3.0);
         assert_eq!(page["pulsar_subscription_back_log"].len(), 3);
         assert_eq!(page["pulsar_topics_count"][r#"cluster="standalone",namespace="public/default""#], 2.0);

@@ -3,14 +3,15 @@
 
 use crate::dispatcher::Lane;
 use crate::errand::SubscriptionIndex;
-use crate::rates::DispatchRates;
 use crate::rate::{Allowance, Limiter, Waiting};
+use crate::rates::DispatchRates;
 use crate::{Effect, Now, Topic, Turn};
 
 /// A subscription that has more entries than this before it is far behind (Pulsar's `managedLedgerCursorBackloggedThreshold`).
 const FAR_BEHIND: u64 = 1_000;
-/// Those that wait for the broker's rate ask again at times of their own, within a millisecond for each that waits and this at most:
+/// Those that wait for the broker's rate ask again at times of their own, within so many milliseconds for each that waits, and at most:
 /// otherwise the first one would always be the first.
+const SPREAD_MS: u64 = 4;
 const LONGEST_SPREAD_MS: u64 = 1_000;
 
 /// The topic's part of it.
@@ -60,7 +61,7 @@ impl TopicPace {
     /// A time of its own among `waiting` that wait.
     fn spread(&mut self, waiting: u64) -> u64 {
         self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.chance >> 33) % waiting.clamp(1, LONGEST_SPREAD_MS)
+        (self.chance >> 33) % ((waiting - 1) * SPREAD_MS).clamp(1, LONGEST_SPREAD_MS)
     }
 }
 
@@ -82,9 +83,7 @@ impl SubscriptionPace {
     fn allowance(&mut self, topic: &mut TopicPace, limits: &DispatchRates, now: Now) -> Result<Allowance, u64> {
         let mut allowed = Allowance::ANY;
         let mut opens_at = None;
-        for (limiter, count) in
-            [(&mut self.limiter, &mut self.stopped.by_subscription), (&mut topic.limiter, &mut self.stopped.by_topic)]
-        {
+        for (limiter, count) in [(&mut self.limiter, &mut self.stopped.by_subscription), (&mut topic.limiter, &mut self.stopped.by_topic)] {
             let Some(limiter) = limiter else { continue };
             let own = limiter.allowance(now);
             count_shut(own, count);
@@ -98,7 +97,7 @@ impl SubscriptionPace {
             count_shut(own, &mut self.stopped.by_broker);
             if own.is_none() {
                 self.waiting.get_or_insert_with(|| broker.wait());
-                opens_at = opens_at.max(Some(broker.opens_at(now) + topic.spread(broker.waiting())));
+                opens_at = opens_at.max(Some(broker.opens_at(now) + topic.spread(broker.waiting().max(1))));
             } else {
                 self.waiting = None;
             }
@@ -129,6 +128,12 @@ impl Topic {
     pub(crate) fn dispatch_in_time(&mut self, turn: &mut Turn<'_>, index: SubscriptionIndex) {
         let (now, limits) = (turn.now, &self.settings.rates.dispatch);
         let (Some(topic), Some(subscription)) = (self.pace_out.as_deref_mut(), self.subscriptions.get_mut(index)) else { return };
+        if let Some(pace) = &mut subscription.pace_out {
+            if pace.is_waiting(now) {
+                return;
+            }
+            pace.until = None;
+        }
         let ledger = &self.ledgers.chain;
         let is_far = |lane: &Lane| ledger.count(ledger.previous(lane.cursor.read_position()), ledger.last_confirmed()) > FAR_BEHIND;
         if limits.spares_followers && !is_far(&subscription.lane) {
@@ -136,13 +141,14 @@ impl Topic {
         }
         let new = || Box::new(SubscriptionPace { limiter: Limiter::new(limits.subscription, now), ..SubscriptionPace::default() });
         let pace = subscription.pace_out.get_or_insert_with(new);
-        if pace.is_waiting(now) || !subscription.lane.has_backlog(ledger) {
+        if !subscription.lane.has_backlog(ledger) {
+            pace.waiting = None;
             return;
         }
-        pace.until = None;
         let allowed = match pace.allowance(topic, limits, now) {
             Ok(allowed) => allowed,
             Err(opens_at) => {
+                let opens_at = if self.faults.rate_never_ends { u64::MAX } else { opens_at };
                 pace.until = Some(opens_at.max(now.monotonic_ms + 1));
                 return;
             }

@@ -16,8 +16,8 @@ use crate::consumer::Consumer;
 use crate::event::{Ack, AttachConsumer, AttachProducer, Publish};
 use crate::peek::entry_meta;
 use crate::producers::Producers;
-use crate::throttle::Throttle;
 use crate::stats::{SubscriptionStats, TopicStats};
+use crate::throttle::Throttle;
 use crate::{AccessMode, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, Now, ProducerKey, ProducerSlot, Reply, TopicSettings, Turn};
 
 use subscription::Subscription;

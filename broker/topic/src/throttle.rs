@@ -9,9 +9,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::event::Publish;
-use crate::rates::PublishRates;
 use crate::producers::Producers;
 use crate::rate::{Limiter, SharedLimiter};
+use crate::rates::PublishRates;
 use crate::{Effect, Effects, NonPersistentTopic, Now, ProducerSlot, Topic, TopicSettings, Turn};
 
 /// Publishes larger than this are held as they are; smaller ones are copied, so that they do not keep the buffer that they were read into.
@@ -201,7 +201,8 @@ impl Topic {
     /// A publish to a topic with a rate: it goes on, or is held.
     pub(crate) fn publish_in_time(&mut self, turn: &mut Turn<'_>, publish: Publish) {
         let Some(throttle) = self.throttle.as_deref_mut() else { return self.publish_now(turn, publish) };
-        if self.closing || self.fenced.is_some() || !throttle.is_shut(turn.now) {
+        let passes = self.faults.held_overtaken && throttle.is_open(turn.now);
+        if self.closing || self.fenced.is_some() || passes || !throttle.is_shut(turn.now) {
             return self.publish_and_count(turn, publish);
         }
         if let Err(publish) = throttle.hold(publish, &mut self.producers, turn.out) {

@@ -171,3 +171,18 @@ fn one_seed_is_always_the_same_play() {
     let first = format!("{:?}", play(7, script));
     assert_eq!(first, format!("{:?}", play(7, script)));
 }
+
+#[test]
+fn a_publish_that_overtakes_those_that_wait_for_a_rate_is_noticed() {
+    let faults = Faults { held_overtaken: true, ..Faults::default() };
+    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 100).expect("noticed");
+    assert!(violation.contains("receipt"), "{violation}");
+}
+
+#[test]
+fn a_subscription_that_waits_for_a_rate_for_ever_is_noticed() {
+    let faults = Faults { rate_never_ends: true, ..Faults::default() };
+    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 100).expect("noticed");
+    let noticed = ["do not come", "does not come", "never came", "late"].iter().any(|word| violation.contains(word));
+    assert!(noticed, "{violation}");
+}

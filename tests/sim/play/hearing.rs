@@ -165,7 +165,8 @@ impl Play {
             Reply::Error { request, error, .. } => match self.requests.remove(&request) {
                 Some(Request::Producer(index)) => {
                     self.note(|| format!("producer {index} is turned away: {error:?}"));
-                    let over = [wire::ServerError::ProducerBlockedQuotaExceededError, wire::ServerError::ProducerBlockedQuotaExceededException];
+                    let over =
+                        [wire::ServerError::ProducerBlockedQuotaExceededError, wire::ServerError::ProducerBlockedQuotaExceededException];
                     self.tally.over_quota += usize::from(over.contains(&error));
                 }
                 Some(Request::Consumer(index, _)) => self.consumers[index].asking = false,

@@ -1,7 +1,7 @@
 //! Pulsar's keys that are known and not acted on yet: they are checked, kept and shown, so that a file written for Pulsar
 //! loads and a wrong value is found on the day it is written.
 
-use super::amounts::{SizeOr, SizeUnit, TimeOrOff, TimeUnit, milliseconds, minutes, seconds};
+use super::amounts::{TimeOrOff, TimeUnit, milliseconds, minutes, seconds};
 use super::forms::{Check, Flag, Form, LimitOrOff, List, Number, OneOf, Text};
 
 /// What is done with a key of Pulsar's that Geminga does not act on.
@@ -64,15 +64,12 @@ const TEXT: &dyn Check = &Text;
 const LIST: &dyn Check = &List;
 const LIMIT: &dyn Check = &LimitOrOff;
 const COUNT: &dyn Check = &Number(0u64, i64::MAX as u64);
-const COUNT_OR_OFF: &dyn Check = &Number(-1i64, i64::MAX);
 const POSITIVE: &dyn Check = &Number(1u64, u32::MAX as u64);
 const SHARE: &dyn Check = &Number(0.0f64, 1.0);
-const BYTES_OR_OFF: &dyn Check = &SizeOr(SizeUnit::Bytes, "no limit");
 const SECONDS: &dyn Check = &seconds(1, u32::MAX as u64);
 const MINUTES: &dyn Check = &minutes(1, u32::MAX as u64);
 const MINUTES_OR_OFF: &dyn Check = &TimeOrOff(TimeUnit::Minutes);
 const MILLISECONDS: &dyn Check = &milliseconds(0, u32::MAX as u64);
-const QUOTA_POLICY: &dyn Check = &OneOf(&[("producer_request_hold", 0), ("producer_exception", 1), ("consumer_backlog_eviction", 2)]);
 const INACTIVE_MODE: &dyn Check = &OneOf(&[("delete_when_no_subscriptions", 0), ("delete_when_subscriptions_caught_up", 1)]);
 const SUBSCRIPTION_TYPES: &dyn Check = &SubscriptionTypes;
 

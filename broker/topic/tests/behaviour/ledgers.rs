@@ -78,7 +78,8 @@ fn a_ledger_rolls_over_when_it_is_old_enough() {
 
 #[test]
 fn consumed_ledgers_are_kept_for_their_time() {
-    let mut owner = Owner::new(topic::TopicSettings { retention: ledger::Retention { time_ms: 600_000, size_bytes: -1 }, ..small_settings() });
+    let mut owner =
+        Owner::new(topic::TopicSettings { retention: ledger::Retention { time_ms: 600_000, size_bytes: -1 }, ..small_settings() });
     let to = producer(&mut owner, 1);
     let consumer = consume(&mut owner, attach(1, Exclusive));
     let sent = publish(&mut owner, to, 50);
@@ -94,7 +95,8 @@ fn consumed_ledgers_are_kept_for_their_time() {
 
 #[test]
 fn consumed_ledgers_are_kept_up_to_their_size_and_unconsumed_ones_whatever_it_is() {
-    let mut owner = Owner::new(topic::TopicSettings { retention: ledger::Retention { time_ms: -1, size_bytes: 1 << 30 }, ..small_settings() });
+    let mut owner =
+        Owner::new(topic::TopicSettings { retention: ledger::Retention { time_ms: -1, size_bytes: 1 << 30 }, ..small_settings() });
     let to = producer(&mut owner, 1);
     let consumer = consume(&mut owner, attach(1, Exclusive));
     let sent = publish(&mut owner, to, 90);
@@ -102,7 +104,8 @@ fn consumed_ledgers_are_kept_up_to_their_size_and_unconsumed_ones_whatever_it_is
     flow(&mut owner, consumer, 100);
     ack(&mut owner, consumer, AckIds::Cumulative(sent[69], None, None));
     assert_eq!(owner.topic.stats().ledgers.len(), 5);
-    let tight = topic::TopicSettings { retention: ledger::Retention { time_ms: -1, size_bytes: bytes as i64 * 50 / 90 }, ..small_settings() };
+    let tight =
+        topic::TopicSettings { retention: ledger::Retention { time_ms: -1, size_bytes: bytes as i64 * 50 / 90 }, ..small_settings() };
     owner.change_settings(tight);
     owner.settle();
     assert_eq!(owner.topic.stats().storage_entries, 50, "twenty in each ledger");
