@@ -222,6 +222,7 @@ impl Subscription {
             messages_dropped: 0,
             backlog_bytes: lent_ledger.bytes_after(self.lane.cursor.mark_delete()),
             stopped: self.pace_out.as_ref().map(|pace| pace.stopped()).unwrap_or_default(),
+            rates: self.lane.rates(),
             mark_delete: self.lane.cursor.mark_delete().to_string(),
             read_position: self.lane.cursor.read_position().to_string(),
             acked_ranges: self.lane.cursor.ranges() as u64,

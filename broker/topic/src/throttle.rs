@@ -153,10 +153,10 @@ impl NonPersistentTopic {
     }
 
     fn publish_and_count(&mut self, turn: &mut Turn<'_>, publish: Publish) {
-        let (messages, bytes) = (self.messages_in, self.bytes_in);
+        let (messages, bytes) = (self.tally.messages_in, self.tally.bytes_in);
         self.publish_now(turn, publish);
         if let Some(throttle) = &mut self.throttle {
-            throttle.passed(self.messages_in - messages, self.bytes_in - bytes);
+            throttle.passed(self.tally.messages_in - messages, self.tally.bytes_in - bytes);
         }
     }
 
