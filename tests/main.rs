@@ -25,6 +25,7 @@ mod perf_runs;
 mod permissions;
 mod produce_consume;
 mod producer_access;
+mod rates;
 mod readers;
 mod receipts;
 mod redelivery;

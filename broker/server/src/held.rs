@@ -50,7 +50,8 @@ impl Worker {
     pub(crate) fn has_too_much_held(&mut self, key: ConnectionKey) -> bool {
         let settings = &self.shared.settings;
         let limit = held_limit(settings.held_publish_bytes, settings.publish_share(), self.held_publishes);
-        self.connections.get_mut(key.slot, key.generation).is_some_and(|connection| connection.held_publishes >= limit)
+        let held = self.connections.get_mut(key.slot, key.generation).map_or(0, |connection| connection.held_publishes);
+        held > 0 && held >= limit
     }
 }
 

@@ -3,24 +3,19 @@
 
 use crate::dispatcher::Lane;
 use crate::errand::SubscriptionIndex;
-use crate::rate::{Allowance, Limiter, Waiting};
+use crate::rate::{Allowance, Chance, Limiter, Waiting};
 use crate::rates::DispatchRates;
 use crate::{Effect, Now, Topic, Turn};
 
 /// A subscription that has more entries than this before it is far behind (Pulsar's `managedLedgerCursorBackloggedThreshold`).
 const FAR_BEHIND: u64 = 1_000;
-/// Those that wait for the broker's rate ask again at times of their own, within so many milliseconds for each that waits, and at most:
-/// otherwise the first one would always be the first.
-const SPREAD_MS: u64 = 4;
-const LONGEST_SPREAD_MS: u64 = 1_000;
-
 /// The topic's part of it.
 #[derive(Debug)]
 pub(crate) struct TopicPace {
     limiter: Option<Limiter>,
     /// Whose turn it is among subscriptions that wait for the same rate.
     turn: SubscriptionIndex,
-    chance: u64,
+    chance: Chance,
 }
 
 /// A subscription's part of it.
@@ -48,7 +43,7 @@ pub struct Stopped {
 impl TopicPace {
     /// None without limits.
     pub(crate) fn new(limits: &DispatchRates, now: Now) -> Option<Box<TopicPace>> {
-        let chance = limits.broker.as_ref().map_or(0, |broker| broker.enrol());
+        let chance = limits.broker.as_ref().map_or_else(Chance::default, |broker| broker.enrol());
         limits.are_set().then(|| Box::new(TopicPace { limiter: Limiter::new(limits.topic, now), turn: 0, chance }))
     }
 
@@ -56,12 +51,6 @@ impl TopicPace {
         let mut after = TopicPace::new(limits, now)?;
         after.limiter = Limiter::changed(before.and_then(|before| before.limiter), limits.topic, now);
         Some(after)
-    }
-
-    /// A time of its own among `waiting` that wait.
-    fn spread(&mut self, waiting: u64) -> u64 {
-        self.chance = self.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.chance >> 33) % ((waiting - 1) * SPREAD_MS).clamp(1, LONGEST_SPREAD_MS)
     }
 }
 
@@ -96,8 +85,7 @@ impl SubscriptionPace {
             let own = broker.allowance(now);
             count_shut(own, &mut self.stopped.by_broker);
             if own.is_none() {
-                self.waiting.get_or_insert_with(|| broker.wait());
-                opens_at = opens_at.max(Some(broker.opens_at(now) + topic.spread(broker.waiting().max(1))));
+                opens_at = opens_at.max(Some(broker.turn_at(&mut self.waiting, &mut topic.chance, now)));
             } else {
                 self.waiting = None;
             }

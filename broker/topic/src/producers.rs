@@ -244,6 +244,11 @@ impl Producers {
         self.slots.iter().filter_map(|(_, producer)| producer.known).collect()
     }
 
+    /// Whether there is nobody, not even one with publishes that are not answered.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.slots.is_empty()
+    }
+
     /// Producers that are attached, or closing with publishes that are not answered.
     pub(crate) fn present(&self) -> usize {
         self.slots.iter().filter(|(_, producer)| producer.presence != Presence::Gone).count()

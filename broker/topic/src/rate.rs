@@ -212,6 +212,21 @@ pub struct SharedLimiter {
     enrolled: AtomicU64,
 }
 
+/// Those that wait for a shared rate ask again within so many milliseconds for each other that waits, and at most.
+const SPREAD_MS: u64 = 4;
+const LONGEST_SPREAD_MS: u64 = 1_000;
+
+/// Numbers that are as good as drawn.
+#[derive(Debug, Default)]
+pub(crate) struct Chance(u64);
+
+impl Chance {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 33
+    }
+}
+
 /// One of those who wait for a shared rate.
 #[derive(Debug)]
 pub(crate) struct Waiting(Arc<SharedLimiter>);
@@ -254,24 +269,23 @@ impl SharedLimiter {
         }
     }
 
-    /// A number of its own for each topic that has it.
-    pub(crate) fn enrol(&self) -> u64 {
-        self.enrolled.fetch_add(1, Ordering::Relaxed)
+    /// The chances of one topic that has it.
+    pub(crate) fn enrol(&self) -> Chance {
+        Chance(self.enrolled.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// One more waits, as long as what this returns is kept.
-    pub(crate) fn wait(self: &Arc<SharedLimiter>) -> Waiting {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        Waiting(self.clone())
-    }
-
-    /// How many wait.
-    pub(crate) fn waiting(&self) -> u64 {
-        self.waiting.load(Ordering::Relaxed)
+    /// When one who waits asks again: at a time of its own, or the first would always be the first.
+    pub(crate) fn turn_at(self: &Arc<SharedLimiter>, waiting: &mut Option<Waiting>, chance: &mut Chance, now: Now) -> u64 {
+        waiting.get_or_insert_with(|| {
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+            Waiting(self.clone())
+        });
+        let others = self.waiting.load(Ordering::Relaxed).saturating_sub(1);
+        self.opens_at(now) + chance.next() % (others * SPREAD_MS).clamp(1, LONGEST_SPREAD_MS)
     }
 
     /// When something may be taken again, if nobody else takes it.
-    pub(crate) fn opens_at(&self, now: Now) -> u64 {
+    fn opens_at(&self, now: Now) -> u64 {
         let buckets = [&self.messages, &self.bytes].into_iter().flatten();
         let wait = buckets.map(|bucket| bucket.flow.wait_ms(bucket.level.load(Ordering::Relaxed))).max().unwrap_or(0);
         now.monotonic_ms.saturating_add(wait)

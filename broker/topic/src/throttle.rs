@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::event::Publish;
 use crate::producers::Producers;
-use crate::rate::{Limiter, SharedLimiter};
+use crate::rate::{Chance, Limiter, SharedLimiter, Waiting};
 use crate::rates::PublishRates;
 use crate::{Effect, Effects, NonPersistentTopic, Now, ProducerSlot, Topic, TopicSettings, Turn};
 
@@ -23,6 +23,9 @@ pub(crate) struct Throttle {
     limiter: Option<Limiter>,
     /// The rate of all topics together.
     broker: Option<Arc<SharedLimiter>>,
+    /// Held while it waits for that.
+    waiting: Option<Waiting>,
+    chance: Chance,
     /// When the next publish may go through, as of the last time that none might.
     opens_at: u64,
     /// Producers with held publishes; each in turn gets one through, so that a loud one does not keep the others waiting.
@@ -36,13 +39,16 @@ impl Throttle {
     pub(crate) fn new(limits: &PublishRates, now: Now) -> Option<Box<Throttle>> {
         let (limiter, broker) = (Limiter::new(limits.topic, now), limits.broker.clone());
         let is_limited = limiter.is_some() || broker.is_some();
-        is_limited.then(|| Box::new(Throttle { limiter, broker, opens_at: 0, turns: VecDeque::new(), times: 0 }))
+        let chance = broker.as_ref().map_or_else(Chance::default, |broker| broker.enrol());
+        let (opens_at, turns, times) = (0, VecDeque::new(), 0);
+        is_limited.then(|| Box::new(Throttle { limiter, broker, waiting: None, chance, opens_at, turns, times }))
     }
 
     /// Other limits hold from now on; false if there are none any more.
     fn change(&mut self, limits: &PublishRates, now: Now) -> bool {
         self.limiter = Limiter::changed(self.limiter.take(), limits.topic, now);
         self.broker.clone_from(&limits.broker);
+        self.waiting = None;
         self.limiter.is_some() || self.broker.is_some()
     }
 
@@ -63,8 +69,12 @@ impl Throttle {
         {
             opens_at = Some(limiter.opens_at());
         }
-        if let Some(broker) = self.broker.as_ref().filter(|broker| broker.allowance(now).is_none()) {
-            opens_at = opens_at.max(Some(broker.opens_at(now)));
+        if let Some(broker) = &self.broker {
+            if broker.allowance(now).is_none() {
+                opens_at = opens_at.max(Some(broker.turn_at(&mut self.waiting, &mut self.chance, now)));
+            } else {
+                self.waiting = None;
+            }
         }
         self.opens_at = opens_at.unwrap_or(0).max(now.monotonic_ms);
         opens_at.is_none()
@@ -137,6 +147,9 @@ impl Throttle {
             }
             false
         });
+        if self.turns.is_empty() {
+            self.waiting = None;
+        }
     }
 }
 
@@ -201,7 +214,7 @@ impl Topic {
     /// A publish to a topic with a rate: it goes on, or is held.
     pub(crate) fn publish_in_time(&mut self, turn: &mut Turn<'_>, publish: Publish) {
         let Some(throttle) = self.throttle.as_deref_mut() else { return self.publish_now(turn, publish) };
-        let passes = self.faults.held_overtaken && throttle.is_open(turn.now);
+        let passes = self.faults.held_overtaken && throttle.deadline().is_some();
         if self.closing || self.fenced.is_some() || passes || !throttle.is_shut(turn.now) {
             return self.publish_and_count(turn, publish);
         }
