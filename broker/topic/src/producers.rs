@@ -244,9 +244,9 @@ impl Producers {
         self.slots.iter().filter_map(|(_, producer)| producer.known).collect()
     }
 
-    /// Whether there is nobody, not even one with publishes that are not answered.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.slots.is_empty()
+    /// Whether there is anybody, be it one that is gone with publishes that are not answered.
+    pub(crate) fn has_any(&self) -> bool {
+        !self.slots.is_empty()
     }
 
     /// Producers that are attached, or closing with publishes that are not answered.

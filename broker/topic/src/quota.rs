@@ -141,7 +141,7 @@ impl Topic {
     /// When the quotas are to be looked at.
     pub(crate) fn quota_deadline(&self) -> Option<u64> {
         let quotas = self.settings.quota;
-        let wanted = |quota: Quota| !quota.stops_producers() || !self.producers.is_empty() || self.access.waiting() > 0;
+        let wanted = |quota: Quota| !quota.stops_producers() || self.producers.has_any() || self.access.waiting() > 0;
         let is_wanted = quotas.age.is_some() || quotas.size.is_some_and(wanted);
         (is_wanted && self.ledgers.chain.totals().0 > 0).then_some(self.quota_watch.check_at)
     }

@@ -1,6 +1,7 @@
 //! Publishing at a limited rate: what comes faster waits, in order, and nobody is refused.
 
-use topic::{Effect, PublishRates, Rate, Rates, Reply, TopicSettings};
+use ledger::EntryCache;
+use topic::{Effect, NonPersistentTopic, Now, Publish, PublishRates, Rate, Rates, Reply, TopicSettings, Turn};
 
 use crate::client::{Producer, attach_producer, entry, producer, receipts, send};
 use crate::sim::owner::{Owner, small_settings};
@@ -160,4 +161,29 @@ fn a_small_publish_that_is_held_does_not_keep_the_buffer_it_came_in() {
     send(&mut owner, to, 2, buffer.slice(2 * size..));
     assert!(buffer.is_unique() || owner.topic.stats().storage_entries == 1);
     assert_eq!(held(&owner), 2 * size as i64);
+}
+
+#[test]
+fn a_topic_that_stores_nothing_keeps_a_rate_as_well() {
+    let name = "non-persistent://public/default/n".parse().expect("a name");
+    let mut now = Now { monotonic_ms: 1_000, wall_ms: 1 };
+    let mut topic = NonPersistentTopic::new(name, limited(Rate::per_second(2, 0)), now);
+    let (mut cache, mut out) = (EntryCache::new(0), Vec::new());
+    topic.attach_producer(&mut Turn { now, cache: &mut cache, out: &mut out }, attach_producer(1, None));
+    let Some(Effect::Reply { reply: Reply::ProducerReady { producer: key, slot, .. }, .. }) = out.pop() else { panic!("not attached") };
+    for sequence in 0..5 {
+        let publish = Publish { key, slot, sequence, highest_sequence: 0, bytes: entry(1, 1) };
+        topic.publish(&mut Turn { now, cache: &mut cache, out: &mut out }, publish);
+    }
+    let receipts = |out: &[Effect]| out.iter().filter(|effect| matches!(effect, Effect::Receipt { .. })).count();
+    assert_eq!((receipts(&out), topic.next_deadline()), (2, Some(1_500)));
+    now.monotonic_ms = 1_500;
+    topic.tick(&mut Turn { now, cache: &mut cache, out: &mut out });
+    assert_eq!((receipts(&out), topic.next_deadline(), topic.stats().publish_rate_limited), (3, Some(2_000), 1));
+    topic.detach_producer(&mut Turn { now, cache: &mut cache, out: &mut out }, key, None);
+    let (held, released) = (
+        out.iter().filter(|effect| matches!(effect, Effect::Held { .. })).count(),
+        out.iter().filter(|effect| matches!(effect, Effect::Released { .. })).count(),
+    );
+    assert_eq!((held, released, topic.next_deadline()), (3, 3, None));
 }
