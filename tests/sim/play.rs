@@ -188,7 +188,7 @@ impl Play {
             refusing: false,
             crowded: None,
             undelayed: script.large_reads,
-            rated: !script.large_reads && seed % 3 == 0,
+            rated: !script.large_reads && seed.is_multiple_of(3),
             held_bytes: 0,
             tally: Tally::default(),
             trail: None,

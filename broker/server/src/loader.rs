@@ -149,8 +149,7 @@ impl Load<'_> {
             self.store.delete(dropped, Box::new(|_| ()));
         }
         let mut cursors = self.cursors()?;
-        let settings =
-            crate::policies::settings(self.metadata, &self.name.namespace(), &self.settings.topic).map_err(|e| self.metadata(e))?;
+        let settings = crate::policies::settings(self.metadata, &self.name.namespace(), self.settings).map_err(|e| self.metadata(e))?;
         let sequences = match settings.deduplication.enabled {
             true => Some(self.sequences(&ledger, &cursors)?),
             false => {

@@ -1,5 +1,7 @@
 //! Namespace policies at work: read when a topic is loaded, heard of when they change.
 
+mod rates;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -12,6 +14,7 @@ use wire::NamespaceName;
 use crate::hosting::Hosted;
 use crate::letter::Letter;
 use crate::room::Room;
+use crate::settings::ServerSettings;
 use crate::shared::Shared;
 use crate::worker::Worker;
 
@@ -19,11 +22,15 @@ use crate::worker::Worker;
 pub(crate) fn settings(
     metadata: &dyn MetadataStore,
     namespace: &NamespaceName,
-    configured: &TopicSettings,
+    configured: &ServerSettings,
 ) -> Result<TopicSettings, MetadataError> {
     match namespaces::get(metadata, NamespacePath::new(namespace.tenant(), namespace.local())) {
-        Ok((policies, _)) => Ok(under(&policies, configured.clone())),
-        Err(NamespaceError::NotFound(_)) => Ok(configured.clone()),
+        Ok((policies, _)) => {
+            let mut settings = under(&policies, configured.topic.clone());
+            rates::apply(&mut settings, &policies, &configured.cluster);
+            Ok(settings)
+        }
+        Err(NamespaceError::NotFound(_)) => Ok(configured.topic.clone()),
         Err(NamespaceError::Store(error)) => Err(error),
         Err(other) => Err(MetadataError::Unknown(other.to_string())),
     }
@@ -70,7 +77,7 @@ pub(crate) fn follow(shared: &Arc<Shared>) -> Result<Watch, MetadataError> {
 /// Reads the policies anew, not on the store's own thread, and tells the workers.
 pub(crate) fn apply(shared: &Arc<Shared>, namespace: NamespaceName) {
     let of = shared.clone();
-    shared.control.run(move || match settings(&*of.metadata, &namespace, &of.settings.topic) {
+    shared.control.run(move || match settings(&*of.metadata, &namespace, &of.settings) {
         Ok(settings) => {
             for mailbox in &of.mailboxes {
                 let (namespace, settings) = (namespace.clone(), settings.clone());
