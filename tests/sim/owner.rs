@@ -20,6 +20,8 @@ pub(crate) struct Owner {
     pub(crate) now: Now,
     /// What clients get to hear, in order.
     pub(crate) heard: Vec<Effect>,
+    /// How often the topic asked to be deleted.
+    pub(crate) deserted: u32,
     /// Why the topic asked to be let go of, if it did.
     pub(crate) unload_reason: Option<String>,
     /// Everything the topic reported.
@@ -87,6 +89,9 @@ pub(crate) fn small_settings() -> TopicSettings {
         max_delay_ms: 0,
         message_ttl_ms: 0,
         expiry_check_ms: 300_000,
+        limits: topic::Limits::default(),
+        idle: topic::Idleness::default(),
+        compaction_threshold: 0,
         auto_subscription: true,
         rates: topic::Rates::default(),
         quota: topic::Quotas::default(),
@@ -112,6 +117,7 @@ impl Owner {
             now,
             heard: Vec::new(),
             unload_reason: None,
+            deserted: 0,
             reports: Vec::new(),
             reads: 0,
             entries_read: 0,
@@ -154,6 +160,7 @@ impl Owner {
                     self.reading.push(Read { tag, from, last, max_entries, max_bytes });
                 }
                 Effect::Unload { reason } => self.unload_reason = Some(reason),
+                Effect::Deserted => self.deserted += 1,
                 Effect::Report { message } => self.reports.push(message),
                 heard => self.heard.push(heard),
             }

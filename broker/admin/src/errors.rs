@@ -6,6 +6,7 @@ use metadata::clusters::ClusterError;
 use metadata::namespaces::{NamespaceError, PolicyError};
 use metadata::schemas::SchemaError;
 use metadata::tenants::TenantError;
+use metadata::topic_policies::TopicPolicyError;
 use metadata::{MetadataError, Rejected};
 use server::TopicError;
 
@@ -96,6 +97,7 @@ impl From<TopicError> for Refusal {
                 "Topic has active producers/subscriptions: {topic} has {producers} producers, {consumers} consumers, {subscriptions} subscriptions"
             )),
             TopicError::NotAllowed(reason) => Self::conflict(reason),
+            TopicError::TooMany(reason) => Self::precondition(reason),
             TopicError::Metadata(error) => error.into(),
             TopicError::Storage(_) => Self::internal(error.to_string()),
             TopicError::Gone => Self::busy(error.to_string()),
@@ -167,6 +169,17 @@ impl From<NamespaceError> for Refusal {
             NamespaceError::Policy(error) => Self::policy(error),
             NamespaceError::Malformed(_) => Self::internal(error.to_string()),
             NamespaceError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<TopicPolicyError> for Refusal {
+    fn from(error: TopicPolicyError) -> Self {
+        match error {
+            TopicPolicyError::NotFound(name) => Self::not_found(format!("Topic {name} not found")),
+            TopicPolicyError::Policy(error) => Self::policy(error),
+            TopicPolicyError::Malformed(_) => Self::internal(error.to_string()),
+            TopicPolicyError::Store(error) => error.into(),
         }
     }
 }

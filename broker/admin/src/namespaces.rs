@@ -41,8 +41,9 @@ pub(crate) async fn create(call: Call) -> Result<Reply, Refusal> {
         policies.set("bundles", bundles).map_err(Refusal::policy)?;
     }
     let (cluster, bundles) = (call.handle().settings().cluster.clone(), call.handle().settings().default_bundles);
+    let limit = call.options().max_namespaces_per_tenant;
     let create = move |m: &dyn metadata::MetadataStore| {
-        namespaces::create(m, path(&namespace), policies, NewNamespace { local_cluster: &cluster, bundles, limit: None }).map(drop)
+        namespaces::create(m, path(&namespace), policies, NewNamespace { local_cluster: &cluster, bundles, limit }).map(drop)
     };
     call.handle().control(create).await??;
     Ok(Reply::done())
@@ -119,14 +120,6 @@ pub(crate) async fn topics(call: Call) -> Result<Reply, Refusal> {
 pub(crate) fn visible(names: Vec<TopicName>, call: &Call) -> Vec<TopicName> {
     let all = call.query.flag("includeSystemTopic");
     names.into_iter().filter(|name| all || !is_system(name)).collect()
-}
-
-/// GET: the hash ranges the namespace is divided into.
-pub(crate) async fn bundles(call: Call) -> Result<Reply, Refusal> {
-    match policies(&call).await?.bundles() {
-        Some(bundles) => Reply::json(&bundles),
-        None => Err(Refusal::internal("The namespace has no bundles")),
-    }
 }
 
 /// The policies of the namespace in the path.

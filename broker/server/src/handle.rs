@@ -70,6 +70,9 @@ pub enum TopicError {
     /// The call does not fit the topic: partitions shrink, too many partitions, wrong kind of topic.
     #[error("{0}")]
     NotAllowed(String),
+    /// Its namespace has as many topics as it may have.
+    #[error("{0}")]
+    TooMany(String),
     /// The metadata store refused or failed.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
@@ -167,7 +170,20 @@ impl Handle {
     /// # Errors
     /// [`TopicError::Exists`] when it, or a partitioned topic of that name, is there; [`TopicError::NoSuchNamespace`].
     pub async fn create_topic(&self, name: TopicName, properties: Vec<(String, String)>) -> Result<(), TopicError> {
-        self.control(move |m| crate::catalog::create_topic(m, &name, properties)).await?
+        let shared = self.shared.clone();
+        self.control(move |m| {
+            crate::policies::require_room(m, &shared.settings, &name, 1)?;
+            crate::catalog::create_topic(m, &name, properties)
+        })
+        .await?
+    }
+
+    /// What was noted on a topic without partitions when it was created.
+    ///
+    /// # Errors
+    /// Metadata errors.
+    pub async fn created_with(&self, name: TopicName) -> Result<Vec<(String, String)>, TopicError> {
+        self.control(move |m| crate::catalog::properties(m, &name)).await?
     }
 
     /// Creates a partitioned topic and its partitions, in one transaction.
@@ -175,8 +191,12 @@ impl Handle {
     /// # Errors
     /// [`TopicError::Exists`], [`TopicError::NoSuchNamespace`], [`TopicError::NotAllowed`] for a count of 0 or over the limit.
     pub async fn create_partitioned(&self, name: TopicName, partitions: u32, properties: Vec<(String, String)>) -> Result<(), TopicError> {
-        let limit = self.shared.settings.max_partitions;
-        self.control(move |m| crate::catalog::create_partitioned(m, &name, partitions, properties, limit)).await?
+        let shared = self.shared.clone();
+        self.control(move |m| {
+            crate::policies::require_room(m, &shared.settings, &name, partitions)?;
+            crate::catalog::create_partitioned(m, &name, partitions, properties, shared.settings.max_partitions)
+        })
+        .await?
     }
 
     /// Raises the number of partitions.

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use ledger::{CacheKey, ReadRange, StoreError};
+use metadata::namespaces::Policies;
 use topic::{Change, ConnectionKey, ConsumerKey, Effect, NonPersistentTopic, ReadOutcome, Reply, Topic, Turn};
 use wire::{ServerError, TopicName};
 
@@ -18,6 +19,8 @@ use crate::worker::Worker;
 pub(crate) struct Hosted {
     pub(crate) topic: Room,
     pub(crate) key: TopicRef,
+    /// What is said of it alone, beside its namespace.
+    pub(crate) own: Policies,
     /// What its consumers hold unacked, as far as it was counted.
     pub(crate) held: u64,
     cache: CacheKey,
@@ -93,13 +96,13 @@ impl Worker {
     }
 
     fn load(&mut self, name: TopicName, waiting: Vec<Opener>) {
-        let create = self.shared.settings.auto_topic_creation && waiting.iter().any(Opener::may_create);
+        let create = waiting.iter().any(Opener::may_create);
         self.names.insert(name.clone(), Named::Loading(waiting));
         let request = LoadRequest { name, create };
         let (shared, worker) = (self.shared.clone(), self.index);
         self.shared.control.load(move || {
             let changes = shared.policy_changes.load(Ordering::Acquire);
-            let namespace = request.name.namespace();
+            let whole = request.name.partitioned();
             let outcome = match shared.draining.load(Ordering::Acquire) {
                 true => Err(LoadError::Draining),
                 false if request.name.is_persistent() => {
@@ -109,7 +112,7 @@ impl Worker {
             };
             shared.post(worker, Letter::Loaded { name: request.name, outcome: Box::new(outcome) });
             if shared.policy_changes.load(Ordering::Acquire) != changes {
-                crate::policies::apply(&shared, namespace);
+                crate::policies::apply_to_topic(&shared, whole);
             }
         });
     }
@@ -133,11 +136,7 @@ impl Worker {
                 self.leave_if_deserted(key);
             }
             // Somebody who may not create asked first: those who may get their own try.
-            Err(LoadError::NotFound(_))
-                if self.shared.settings.auto_topic_creation
-                    && waiting.iter().any(Opener::may_create)
-                    && !waiting.iter().all(Opener::may_create) =>
-            {
+            Err(LoadError::NotFound(_)) if waiting.iter().any(Opener::may_create) && !waiting.iter().all(Opener::may_create) => {
                 let (may, may_not): (Vec<_>, Vec<_>) = waiting.into_iter().partition(Opener::may_create);
                 for opener in may_not {
                     self.refuse(opener, &LoadError::NotFound(name.to_string()));
@@ -157,17 +156,17 @@ impl Worker {
         let cache = self.cache.open();
         let now = self.now;
         let worker = self.index;
-        let mut topic = match loaded {
+        let (mut topic, own) = match loaded {
             Loaded::Persistent(loaded) => {
                 let mut topic = Topic::new(name.clone(), loaded.ledger, loaded.version, loaded.cursors, loaded.settings, cache, now);
                 if let Some(sequences) = loaded.sequences {
                     topic.deduplicate(&mut Turn { now, cache: &mut self.cache, out: &mut self.effects }, sequences);
                 }
-                Room::Persistent(topic)
+                (Room::Persistent(topic), loaded.own)
             }
-            Loaded::NonPersistent(settings) => {
+            Loaded::NonPersistent(loaded) => {
                 self.shared.volatile_topics.note(name);
-                Room::NonPersistent(Box::new(NonPersistentTopic::new(name.clone(), *settings, now)))
+                (Room::NonPersistent(Box::new(NonPersistentTopic::new(name.clone(), loaded.settings, now))), loaded.own)
             }
         };
         if let Some(refusal) = self.store_refusal()
@@ -181,6 +180,7 @@ impl Worker {
         let (slot, generation) = self.topics.insert_with(|slot, generation| Hosted {
             topic,
             key: TopicRef { worker, slot, generation },
+            own,
             held: 0,
             cache,
             armed: None,
@@ -397,6 +397,11 @@ impl Worker {
             Effect::DeleteLedgers(ledgers) => self.shared.store.delete(ledgers, Box::new(move |outcome| log_failure("delete", outcome))),
             Effect::Change { tag, change } => self.change(key, tag, change),
             Effect::Report { message } => tracing::warn!(topic = self.topic_name(key), message, "trouble with a topic"),
+            Effect::Deserted => {
+                if let Some(name) = self.topic_name_of(key) {
+                    crate::removal::delete_deserted(&self.shared, name);
+                }
+            }
             Effect::Unload { reason } => {
                 tracing::warn!(topic = self.topic_name(key), reason, "letting go of a topic");
                 self.begin_unload(key);
@@ -495,8 +500,12 @@ impl Worker {
         }
     }
 
+    fn topic_name_of(&mut self, key: TopicRef) -> Option<TopicName> {
+        self.topics.get_mut(key.slot, key.generation).map(|hosted| hosted.topic.name().clone())
+    }
+
     fn topic_name(&mut self, key: TopicRef) -> String {
-        self.topics.get_mut(key.slot, key.generation).map(|h| h.topic.name().to_string()).unwrap_or_default()
+        self.topic_name_of(key).map(|name| name.to_string()).unwrap_or_default()
     }
 }
 

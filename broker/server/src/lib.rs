@@ -48,6 +48,7 @@ mod storage;
 mod stream;
 mod timers;
 mod tls;
+mod unloading;
 mod volatile;
 mod watch;
 mod worker;
@@ -59,6 +60,7 @@ pub use period::WriteLatency;
 
 /// Counts of values by their size, in microseconds.
 pub type Histogram = hdrhistogram::Histogram<u32>;
+pub use policies::{AutoCreation, Said};
 pub use settings::{CrowdLimit, Listen, ServerSettings};
 pub use shared::HttpService;
 pub use start::{Bound, Server, bind};

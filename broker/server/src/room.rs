@@ -1,17 +1,17 @@
 //! What a worker hosts under a topic's name: a topic that stores its messages, or one that passes them on and forgets them.
 
 use topic::stats::TopicStats;
-use topic::{AttachConsumer, AttachProducer, NonPersistentTopic, Topic, TopicSettings, Turn};
+use topic::{AttachConsumer, AttachProducer, NonPersistentTopic, Topic, Turn};
 use wire::TopicName;
 
 use crate::letter::TopicEvent;
-use crate::loader::LoadedTopic;
+use crate::loader::{LoadedTopic, LoadedVolatile};
 
 /// A topic that can be hosted.
 #[allow(clippy::large_enum_variant, reason = "nearly all are of the larger kind, and one pointer less is followed")]
 pub(crate) enum Loaded {
     Persistent(LoadedTopic),
-    NonPersistent(Box<TopicSettings>),
+    NonPersistent(Box<LoadedVolatile>),
 }
 
 /// A hosted topic.
@@ -62,6 +62,14 @@ impl Room {
         match self {
             Room::Persistent(topic) => topic.consumers(),
             Room::NonPersistent(topic) => topic.consumers(),
+        }
+    }
+
+    /// Subscriptions that users made.
+    pub(crate) fn subscriptions(&self) -> usize {
+        match self {
+            Room::Persistent(topic) => topic.subscriptions(),
+            Room::NonPersistent(topic) => topic.stats().subscriptions.len(),
         }
     }
 

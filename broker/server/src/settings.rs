@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use metadata::namespaces::Policies;
 use metadata::schemas::Defaults;
 use topic::TopicSettings;
 
@@ -119,6 +120,8 @@ pub struct ServerSettings {
     pub unacked: Option<CrowdLimit>,
     /// Settings of topics.
     pub topic: TopicSettings,
+    /// What the configuration says of what namespaces and topics may say otherwise; it speaks over `topic`.
+    pub policies: Policies,
 }
 
 impl ServerSettings {

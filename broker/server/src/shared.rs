@@ -63,8 +63,10 @@ pub(crate) struct Shared {
     pub(crate) failed: watch::Sender<Option<String>>,
     /// Set when a drain begins: nothing is loaded any more.
     pub(crate) draining: AtomicBool,
-    /// Counts changes of namespace policies, so that a load notices one that came while it was reading.
+    /// Counts changes of policies, so that a load notices one that came while it was reading.
     pub(crate) policy_changes: AtomicU64,
+    /// Held while policies are read and topics are told, so that what they are told never goes back in time.
+    pub(crate) telling_policies: Mutex<()>,
 }
 
 impl Shared {

@@ -54,7 +54,7 @@ pub struct Server {
     handle: Handle,
     threads: Vec<JoinHandle<()>>,
     /// Ends with the server.
-    _policies: [Watch; 2],
+    _policies: (policies::Followed, [Watch; 2]),
 }
 
 /// Reads keys and certificates, and binds every address of the settings.
@@ -132,12 +132,13 @@ impl Bound {
             failed: watch::Sender::new(None),
             draining: AtomicBool::new(false),
             policy_changes: AtomicU64::new(0),
+            telling_policies: Mutex::new(()),
             settings: self.settings,
         });
         let handle = Handle { shared: shared.clone() };
         let _ = shared.http.set(http(handle.clone()));
         find_orphans(&shared);
-        let policies = [policies::follow(&shared).map_err(io::Error::other)?, schemas::follow(&shared).map_err(io::Error::other)?];
+        let policies = (policies::follow(&shared).map_err(io::Error::other)?, schemas::follow(&shared).map_err(io::Error::other)?);
         let mut listeners = Some(self.listeners);
         let mut threads = Vec::new();
         for index in 0..workers {

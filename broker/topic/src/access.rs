@@ -13,7 +13,7 @@ use crate::subscription::Asked;
 use crate::{Effect, ProducerKey, ProducerSlot, Reply, Topic, Turn};
 
 /// The topic's property that holds the epoch; Pulsar's name for it.
-pub(crate) const EPOCH_PROPERTY: &str = "pulsar.topic.epoch";
+pub const EPOCH_PROPERTY: &str = "pulsar.topic.epoch";
 
 /// How a producer shares its topic with others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -220,6 +220,9 @@ impl Topic {
     /// Lets a producer in, has it wait, or refuses it.
     pub(crate) fn admit_producer(&mut self, turn: &mut Turn<'_>, attach: AttachProducer) {
         let (key, asked) = (attach.key, Asked { to: attach.key.connection, request: attach.request });
+        if let Err((error, message)) = self.producers.have_room_for(&attach, &self.settings.limits) {
+            return asked.refuse(turn, error, &message);
+        }
         match self.access.admit(attach, &mut self.producers, &self.settings.producer_name_prefix, turn) {
             Admission::Known(slot, name, mode) => self.producer_ready(turn, key, asked, slot, name, mode),
             Admission::Enters(attach) => self.let_in(turn, attach),

@@ -77,6 +77,10 @@ impl Consumer {
         &self.name
     }
 
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     pub(crate) fn flow(&mut self, permits: u32, now: Now) {
         self.permits = self.permits.saturating_add(i64::from(permits));
         self.last_flow_ms = now.wall_ms;

@@ -63,6 +63,8 @@ pub enum Effect {
         /// What to write.
         change: Change,
     },
+    /// Nobody has used the topic for as long as it may be unused: delete it, unless somebody comes first.
+    Deserted,
     /// A publish is durable.
     Receipt {
         /// The producer.

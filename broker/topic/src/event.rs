@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use ledger::{CursorState, EntryCache, LedgerId, LedgerLimits, Position, Retention, StoreError, StoredEntry};
 
-use crate::{AccessMode, ConsumerKey, ConsumerSlot, Effects, ProducerKey, ProducerSlot, Quotas, Rates, Tag};
+use crate::{AccessMode, ConsumerKey, ConsumerSlot, Effects, Idleness, Limits, ProducerKey, ProducerSlot, Quotas, Rates, Tag};
 
 /// The owner's clocks, read once a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +85,12 @@ pub struct TopicSettings {
     pub message_ttl_ms: u64,
     /// How often such messages are looked for, in milliseconds (`messageExpiryCheckIntervalInMinutes`).
     pub expiry_check_ms: u64,
+    /// How many clients it takes, and of which kinds.
+    pub limits: Limits,
+    /// What happens when nobody uses it.
+    pub idle: Idleness,
+    /// Bytes beyond which it is compacted (`brokerServiceCompactionThresholdInBytes`); 0 is never.
+    pub compaction_threshold: u64,
     /// Whether a durable subscription may be created by a SUBSCRIBE (`allowAutoSubscriptionCreation`).
     pub auto_subscription: bool,
     /// How fast it may be used.

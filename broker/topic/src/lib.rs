@@ -9,6 +9,7 @@ mod topic;
 mod access;
 mod attach;
 mod dedup;
+mod limits;
 mod producers;
 mod publishing;
 mod throttle;
@@ -30,6 +31,7 @@ mod subscription;
 
 mod backlog;
 mod expiry;
+mod idle;
 mod ledgers;
 mod persistence;
 mod quota;
@@ -48,14 +50,16 @@ mod rate;
 mod rates;
 pub mod stats;
 
-pub use access::AccessMode;
+pub use access::{AccessMode, EPOCH_PROPERTY};
 pub use dedup::{DEDUPLICATION_CURSOR, Sequences};
 pub use effect::{Change, Effect, Effects, Reply, Tag};
 pub use event::{
     Ack, AckIds, AttachConsumer, AttachProducer, Deduplication, HashRange, KeySharedPolicy, KeySplit, Now, Publish, ReadOutcome, SeekTo,
     StartAt, StoredCursor, SubscriptionKind, TopicSettings, Turn,
 };
+pub use idle::{Desertion, Idleness};
 pub use keys::{ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, ProducerSlot};
+pub use limits::{Kinds, Limits};
 pub use nonpersistent::NonPersistentTopic;
 pub use quota::{Quota, QuotaPolicy, Quotas};
 pub use rate::{Rate, SharedLimiter};

@@ -12,6 +12,7 @@ use slab::Slab;
 use wire::{ServerError, TopicName};
 
 use crate::access::{Access, Admission};
+use crate::attach::Refusal;
 use crate::consumer::Consumer;
 use crate::event::{Ack, AttachConsumer, AttachProducer, Publish};
 use crate::lent::Tally;
@@ -93,6 +94,9 @@ impl NonPersistentTopic {
         let (producer, request) = (attach.key, attach.request);
         if self.closing {
             return refuse(turn, producer.connection, request, ServerError::ServiceNotReady, "the topic is being unloaded");
+        }
+        if let Err((error, message)) = self.producers.have_room_for(&attach, &self.settings.limits) {
+            return refuse(turn, producer.connection, request, error, &message);
         }
         match self.access.admit(attach, &mut self.producers, &self.settings.producer_name_prefix, turn) {
             Admission::Known(slot, name, mode) => self.producer_ready(turn, producer, request, slot, name, mode),
@@ -176,6 +180,9 @@ impl NonPersistentTopic {
         if let Some(slot) = self.by_key.get(&key).copied() {
             return turn.out.push(Effect::Reply { to: key.connection, reply: Reply::ConsumerReady { request, consumer: key, slot } });
         }
+        if let Err((error, message)) = self.has_room_for(&attach) {
+            return refuse(turn, key.connection, request, error, &message);
+        }
         let index = match self.by_name.get(&attach.subscription).copied() {
             Some(index) => index,
             None => {
@@ -194,6 +201,18 @@ impl NonPersistentTopic {
         self.by_key.insert(key, slot);
         turn.out.push(Effect::Reply { to: key.connection, reply: Reply::ConsumerReady { request, consumer: key, slot } });
         subscription.appoint(&self.name, turn);
+    }
+
+    fn has_room_for(&self, attach: &AttachConsumer) -> Result<(), Refusal> {
+        let limits = &self.settings.limits;
+        limits.kind(attach.kind, &self.name)?;
+        let subscription = self.by_name.get(&attach.subscription).and_then(|index| self.subscriptions.get(*index));
+        if subscription.is_none() {
+            limits.subscription(self.subscriptions.len())?;
+        }
+        let all = self.subscriptions.iter().flat_map(|(_, subscription)| subscription.consumers.iter());
+        let there = subscription.map_or(0, |subscription| subscription.consumers.len());
+        limits.consumer(attach, there, all.map(|(_, consumer)| consumer.address()))
     }
 
     /// The consumer is gone, and with the last one its subscription.

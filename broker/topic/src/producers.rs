@@ -4,12 +4,13 @@ use std::collections::{HashMap, VecDeque};
 
 use slab::Slab;
 
+use crate::attach::Refusal;
 use crate::dedup::Known;
 use crate::event::{AttachProducer, Publish};
 use crate::growth::Growth;
 use crate::stats::ProducerRates;
 use crate::stats::ProducerStats;
-use crate::{AccessMode, Effect, Effects, Now, ProducerKey, ProducerSlot, Reply};
+use crate::{AccessMode, Effect, Effects, Limits, Now, ProducerKey, ProducerSlot, Reply};
 
 /// One attached producer, or one that has left and whose publishes are not all answered.
 #[derive(Debug)]
@@ -258,6 +259,21 @@ impl Producers {
     pub(crate) fn has(&self, name: &str) -> bool {
         let slot = self.by_name.get(name).and_then(|slot| self.slots.get(*slot as usize));
         slot.is_some_and(|producer| producer.presence != Presence::Gone)
+    }
+
+    /// Whether one that is not here yet may come.
+    pub(crate) fn have_room_for(&self, attach: &AttachProducer, limits: &Limits) -> Result<(), Refusal> {
+        if (limits.producers == 0 && limits.producers_of_address == 0) || self.attached(attach.key).is_some() {
+            return Ok(());
+        }
+        // Whoever comes back by its name takes its own place.
+        let others = self.slots.iter().map(|(_, producer)| producer);
+        let others = others.filter(|other| other.presence == Presence::Attached && Some(other.name.as_str()) != attach.name.as_deref());
+        limits.producer(attach, others.map(|other| other.address.as_str()))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.slots.iter().any(|(_, producer)| producer.presence == Presence::Attached)
     }
 
     pub(crate) fn len(&self) -> usize {

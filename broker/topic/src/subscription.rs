@@ -31,6 +31,8 @@ pub(crate) struct Subscription {
     pub(crate) waiters: Vec<Waiter>,
     /// When a cursor that only lives in memory is dropped for want of consumers.
     pub(crate) expires_at: Option<u64>,
+    /// When it had its last consumer, or was loaded.
+    pub(crate) used_at_ms: u64,
     /// Whether it is on the topic's list of those with work left.
     pub(crate) queued: bool,
     /// What holds it to rates; none if nothing ever did.
@@ -52,7 +54,8 @@ pub(crate) enum Phase {
     },
     /// Its record is being removed.
     Deleting {
-        asked: Asked,
+        /// None if nobody asked: it was not used for too long.
+        asked: Option<Asked>,
     },
 }
 
@@ -101,6 +104,7 @@ impl Subscription {
             persistence: None,
             waiters: Vec::new(),
             expires_at: None,
+            used_at_ms: 0,
             queued: false,
             pace_out: None,
         }
@@ -185,6 +189,7 @@ impl Subscription {
         let write = self.persistence.as_ref().and_then(|persistence| persistence.deadline(&self.lane.cursor, settings));
         let expiry = self.expires_at.filter(|_| self.is_open());
         let due = self.lane.delayed.deadline().filter(|_| !self.lane.consumers.is_empty());
+        let expiry = expiry.or_else(|| self.desertion_deadline(settings));
         let rated = self.waits_until();
         [search, write, self.lane.reads.retry_at(), self.dispatcher.deadline(), expiry, due, rated].into_iter().flatten().min()
     }

@@ -185,7 +185,7 @@ impl NonPersistentTopic {
         }
     }
 
-    /// Settings changed; without a rate, all that is held goes on at once.
+    /// Settings changed; who is there stays. Without a rate, all that is held goes on at once.
     pub fn update_settings(&mut self, turn: &mut Turn<'_>, settings: TopicSettings) {
         self.settings = settings;
         let limits = &self.settings.rates.publish;

@@ -16,6 +16,7 @@ use crate::errand::{Errand, Errands, SubscriptionIndex};
 use crate::event::{Ack, ReadOutcome, StoredCursor, TopicSettings, Turn};
 use crate::expiry::Expiry;
 use crate::faults::Faults;
+use crate::idle::LastUse;
 use crate::ledgers::{Ledgers, Recorded};
 use crate::lent::{Lent, Tally};
 use crate::pace::Pace;
@@ -49,6 +50,7 @@ pub struct Topic {
     pub(crate) errands: Errands,
     pub(crate) tally: Tally,
     pub(crate) expiry: Expiry,
+    pub(crate) last_use: LastUse,
     pub(crate) pace: Pace,
     /// What holds publishes to a rate, if there is one.
     pub(crate) throttle: Option<Box<Throttle>>,
@@ -125,6 +127,7 @@ impl Topic {
             errands: Errands::default(),
             tally: Tally::default(),
             expiry: Expiry::new(now.monotonic_ms),
+            last_use: LastUse::new(now.monotonic_ms),
             pace: Pace::new(now),
             throttle,
             pace_out,
@@ -152,6 +155,7 @@ impl Topic {
         let index = entry.key();
         let cursor = Cursor::restore(stored.state.clone(), &self.ledgers.chain);
         let mut subscription = Subscription::new(stored.subscription.clone(), index, cursor, true);
+        subscription.used_at_ms = self.now.monotonic_ms;
         self.by_name.insert(stored.subscription.clone(), index);
         subscription.persistence = Some(Persistence::loaded(stored, index, &subscription.lane.cursor));
         entry.insert(subscription);
@@ -437,7 +441,7 @@ impl Topic {
         let subscriptions = self.subscriptions.iter().filter_map(|(_, subscription)| subscription.deadline(&self.settings));
         let dedup = self.dedup.as_ref().and_then(Dedup::deadline);
         let held = self.throttle.as_ref().and_then(|throttle| throttle.deadline());
-        let rest = [dedup, held, self.expiry_deadline(), self.quota_deadline()].into_iter().flatten();
+        let rest = [dedup, held, self.expiry_deadline(), self.quota_deadline(), self.desertion_deadline()].into_iter().flatten();
         subscriptions.chain(self.ledgers.deadline()).chain(rest).min()
     }
 
@@ -452,6 +456,7 @@ impl Topic {
         self.tick_sequences(turn);
         self.tick_expiry(turn);
         self.tick_quota(turn);
+        self.tick_desertion(turn);
         let mut indices: Vec<SubscriptionIndex> = self.subscriptions.iter().map(|(index, _)| index).collect();
         self.in_turns(&mut indices);
         for index in indices {
@@ -472,6 +477,9 @@ impl Topic {
         let Some(subscription) = self.subscriptions.get_mut(index) else { return };
         if subscription.is_open() && subscription.expires_at.is_some_and(|at| at <= turn.now.monotonic_ms) {
             return self.remove_subscription(index);
+        }
+        if subscription.tick_desertion(&self.settings, turn.now.monotonic_ms) {
+            return self.advance(turn, index);
         }
         let searching = match &mut subscription.phase {
             Phase::Locating(search) | Phase::Seeking { search: Some(search), .. } => search.may_retry(turn.now),

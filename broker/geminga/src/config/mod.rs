@@ -11,6 +11,7 @@ pub mod http;
 pub mod ignored;
 pub mod known;
 pub mod later;
+pub mod limits;
 pub mod listeners;
 pub mod loaded;
 pub mod machine;
@@ -38,6 +39,7 @@ pub use auth::Auth;
 pub use connections::Connections;
 pub use http::Http;
 pub use known::Verdict;
+pub use limits::{Inactivity, Limits};
 pub use loaded::{Effective, Loaded, Unknown};
 pub use memory::Memory;
 pub use metrics::Metrics;
@@ -79,6 +81,10 @@ pub struct Config {
     pub quotas: BacklogQuotas,
     /// How messages that are sent twice are recognised.
     pub deduplication: Deduplication,
+    /// How much of everything there may be.
+    pub limits: Limits,
+    /// What becomes of what nobody uses.
+    pub inactivity: Inactivity,
     /// What schemas of messages may become.
     pub schemas: Schemas,
     /// Delays and expiry.
@@ -102,7 +108,7 @@ pub struct Config {
 /// Says of each section in turn what is the same for all of them.
 macro_rules! each_section {
     ($callback:ident) => {
-        $callback!(network: Network, tls: Tls, auth: Auth, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, rates: Rates, quotas: BacklogQuotas, deduplication: Deduplication, schemas: Schemas, timing: Timing, patterns: Patterns, storage: Storage, ledgers: Ledgers, memory: Memory, metrics: Metrics, upkeep: Upkeep, trial: Trial)
+        $callback!(network: Network, tls: Tls, auth: Auth, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, rates: Rates, quotas: BacklogQuotas, deduplication: Deduplication, limits: Limits, inactivity: Inactivity, schemas: Schemas, timing: Timing, patterns: Patterns, storage: Storage, ledgers: Ledgers, memory: Memory, metrics: Metrics, upkeep: Upkeep, trial: Trial)
     };
 }
 

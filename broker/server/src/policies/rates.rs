@@ -3,8 +3,14 @@
 use ledger::Retention;
 use metadata::namespaces::{self, DispatchRate, Policies, QuotaKind};
 use topic::{Quota, QuotaPolicy, Quotas, Rate, Rates, TopicSettings};
+use wire::TopicName;
 
-pub(super) fn apply(settings: &mut TopicSettings, policies: &Policies, cluster: &str) {
+/// The broker's own topics have none: nobody but the broker is to be held back.
+pub(super) fn apply(settings: &mut TopicSettings, policies: &Policies, topic: &TopicName, cluster: &str) {
+    if topic.local().starts_with("__") {
+        (settings.rates, settings.quota) = (Rates::default(), Quotas::default());
+        return;
+    }
     rates(&mut settings.rates, policies, cluster);
     quotas(&mut settings.quota, policies);
     if let Some(kept) = retention(policies) {

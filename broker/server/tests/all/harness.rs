@@ -93,11 +93,15 @@ pub(crate) fn settings() -> ServerSettings {
             max_delay_ms: 0,
             message_ttl_ms: 0,
             expiry_check_ms: 300_000,
+            limits: topic::Limits::default(),
+            idle: topic::Idleness::default(),
+            compaction_threshold: 0,
             auto_subscription: true,
             rates: topic::Rates::default(),
             quota: topic::Quotas::default(),
             producer_name_prefix: "standalone-1".into(),
         },
+        policies: metadata::namespaces::Policies::new(),
     }
 }
 
