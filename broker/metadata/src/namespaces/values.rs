@@ -1,6 +1,8 @@
 //! What policies are made of: Pulsar's JSON, as types. A namespace and a topic spell them the same.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 /// How long consumed messages are kept; -1 is for ever, 0 and 0 is not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +43,7 @@ pub enum QuotaPolicy {
 #[serde(rename_all = "camelCase")]
 pub struct BacklogQuota {
     /// In bytes; negative is no limit. Older clients call it `limit`.
-    #[serde(default = "no_limit", alias = "limit")]
+    #[serde(default = "no_limit", alias = "limit", deserialize_with = "number_or_text")]
     pub limit_size: i64,
     /// In seconds; negative is no limit.
     #[serde(default = "no_limit")]
@@ -196,6 +198,15 @@ impl BacklogQuota {
         let size = retention.size_mb <= 0 || self.limit_size < retention.size_mb.saturating_mul(1 << 20);
         let time = retention.time_minutes <= 0 || self.limit_time < retention.time_minutes.saturating_mul(60);
         size && time
+    }
+}
+
+/// Some clients write the number as text.
+fn number_or_text<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
+    match Value::deserialize(from)? {
+        Value::Number(number) => number.as_i64().ok_or_else(|| D::Error::custom(format!("{number} is not a whole number of 64 bits"))),
+        Value::String(text) => text.parse().map_err(|_| D::Error::custom(format!("{text:?} is no number"))),
+        other => Err(D::Error::custom(format!("{other} is no number"))),
     }
 }
 
