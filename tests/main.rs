@@ -23,6 +23,7 @@ mod non_persistent;
 mod perf_brokers;
 mod perf_runs;
 mod permissions;
+mod policies;
 mod produce_consume;
 mod producer_access;
 mod rates;

@@ -4,6 +4,7 @@
 use hyper::StatusCode;
 use metadata::clusters::ClusterError;
 use metadata::namespaces::{NamespaceError, PolicyError};
+use metadata::resource_groups::ResourceGroupError;
 use metadata::schemas::SchemaError;
 use metadata::tenants::TenantError;
 use metadata::topic_policies::TopicPolicyError;
@@ -79,6 +80,11 @@ impl Refusal {
 
     pub(crate) fn internal(reason: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, reason)
+    }
+
+    /// Something that is switched off, or that there is not.
+    pub(crate) fn not_implemented(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_IMPLEMENTED, reason)
     }
 
     /// Not now; the client may try again.
@@ -169,6 +175,18 @@ impl From<NamespaceError> for Refusal {
             NamespaceError::Policy(error) => Self::policy(error),
             NamespaceError::Malformed(_) => Self::internal(error.to_string()),
             NamespaceError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<ResourceGroupError> for Refusal {
+    fn from(error: ResourceGroupError) -> Self {
+        match error {
+            ResourceGroupError::BadName(_) => Self::precondition(error.to_string()),
+            ResourceGroupError::NotFound(_) => Self::not_found("ResourceGroup does not exist"),
+            ResourceGroupError::InUse { .. } => Self::conflict(error.to_string()),
+            ResourceGroupError::Malformed(_) => Self::internal(error.to_string()),
+            ResourceGroupError::Store(error) => error.into(),
         }
     }
 }

@@ -47,6 +47,7 @@ mod properties;
 mod pulse;
 mod reply;
 mod request;
+mod resource_groups;
 mod rfc3339;
 mod router;
 mod routes;

@@ -116,6 +116,29 @@ pub(crate) async fn topics(call: Call) -> Result<Reply, Refusal> {
     names(topics)
 }
 
+/// GET: namespaces of a tenant that are in an anti-affinity group.
+pub(crate) async fn of_anti_affinity_group(call: Call) -> Result<Reply, Refusal> {
+    let (group, tenant) = (call.param("group").to_owned(), call.query.get("tenant").unwrap_or_default().to_owned());
+    let find = move |m: &dyn metadata::MetadataStore| {
+        let mut found = Vec::new();
+        for name in namespaces::list(m, &tenant)? {
+            let (policies, _) = namespaces::get(m, metadata::paths::NamespacePath::new(&tenant, &name))?;
+            if policies.field("namespaceAntiAffinityGroup").is_some_and(|known| *known == *group) {
+                found.push(format!("{tenant}/{name}"));
+            }
+        }
+        Ok::<_, namespaces::NamespaceError>(found)
+    };
+    Reply::json(&call.handle().control(find).await??)
+}
+
+/// POST: notes that a namespace has moved to another cluster, or has not.
+pub(crate) async fn migrate(call: Call) -> Result<Reply, Refusal> {
+    let migrated = call.query.flag("migrated");
+    crate::policies::change_namespace(&call, move |policies| policies.set("migrated", migrated)).await?;
+    Ok(Reply::done())
+}
+
 /// Leaves the broker's own topics out unless they are asked for.
 pub(crate) fn visible(names: Vec<TopicName>, call: &Call) -> Vec<TopicName> {
     let all = call.query.flag("includeSystemTopic");

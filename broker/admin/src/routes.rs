@@ -8,8 +8,8 @@ use crate::errors::Refusal;
 use crate::reply::Reply;
 use crate::request::Call;
 use crate::{
-    brokers, bundles, clusters, lookup, metrics, namespaces, partitions, permissions, policies, properties, schemas, tenants, topic_stats,
-    topics, ui,
+    brokers, bundles, clusters, lookup, metrics, namespaces, partitions, permissions, policies, properties, resource_groups, schemas,
+    tenants, topic_stats, topics, ui,
 };
 
 /// Who may call a row, once callers are authenticated.
@@ -115,6 +115,18 @@ pub(crate) static ROUTES: &[Route] = rows![
     Core   Superuser   POST   "/admin/v2/clusters/{cluster}" => clusters::update, "Replace a cluster";
     Common Superuser   DELETE "/admin/v2/clusters/{cluster}" => clusters::delete, "Remove a cluster that nobody uses";
 
+    Common Superuser   GET    "/admin/v2/clusters/{cluster}/peers" => clusters::peers, "Clusters that a tenant may use in its place; kept, not acted on";
+    Common Superuser   POST   "/admin/v2/clusters/{cluster}/peers" => clusters::set_peers, "Replace them";
+    Common Superuser   GET    "/admin/v2/clusters/{cluster}/migrate" => clusters::migrated_to, "Where a cluster has moved to";
+    Common Superuser   POST   "/admin/v2/clusters/{cluster}/migrate" => clusters::migrate, "Note that a cluster has moved to the addresses in the body; `migrated`; kept, not acted on";
+    Common Superuser   GET    "/admin/v2/clusters/{cluster}/failureDomains" => clusters::nothing_by_name, "Always empty: one broker fails as a whole";
+    Common Superuser   GET    "/admin/v2/clusters/{cluster}/namespaceIsolationPolicies" => clusters::nothing_by_name, "Always empty: there is one broker for all";
+
+    Common Superuser   GET    "/admin/v2/resourcegroups" => resource_groups::list, "Names of the groups that share rates";
+    Common Superuser   GET    "/admin/v2/resourcegroups/{group}" => resource_groups::get, "The rates of a group";
+    Common Superuser   PUT    "/admin/v2/resourcegroups/{group}" => resource_groups::put, "Add a group, or change it; kept, not acted on";
+    Common Superuser   DELETE "/admin/v2/resourcegroups/{group}" => resource_groups::delete, "Remove a group that no namespace is in";
+
     Core   Superuser   GET    "/admin/v2/tenants" => tenants::list, "Names of the tenants";
     Core   Superuser   GET    "/admin/v2/tenants/{tenant}" => tenants::get, "Who administers a tenant, and where it lives";
     Core   Superuser   PUT    "/admin/v2/tenants/{tenant}" => tenants::create, "Add a tenant";
@@ -137,6 +149,11 @@ pub(crate) static ROUTES: &[Route] = rows![
     Common TenantAdmin GET    "/admin/v2/namespaces/{tenant}/{namespace}/property/{key}" => properties::one_of_namespace, "One value that is noted on it, as text";
     Common TenantAdmin PUT    "/admin/v2/namespaces/{tenant}/{namespace}/property/{key}/{value}" => properties::set_one_of_namespace, "Note one value on it";
     Common TenantAdmin DELETE "/admin/v2/namespaces/{tenant}/{namespace}/property/{key}" => properties::remove_one_of_namespace, "Forget one value that is noted on it";
+    Common TenantAdmin GET    "/admin/v2/namespaces/{tenant}/{namespace}/resourcegroup" => resource_groups::of_namespace, "The group that it shares its rates with; kept, not acted on";
+    Common TenantAdmin POST   "/admin/v2/namespaces/{tenant}/{namespace}/resourcegroup/{group}" => resource_groups::join, "Have it share rates with a group";
+    Common TenantAdmin DELETE "/admin/v2/namespaces/{tenant}/{namespace}/resourcegroup" => resource_groups::leave, "Take it from its group";
+    Common TenantAdmin GET    "/admin/v2/namespaces/{cluster}/antiAffinity/{group}" => namespaces::of_anti_affinity_group, "Namespaces of a tenant that should not share a broker; `tenant`";
+    Common TenantAdmin POST   "/admin/v2/namespaces/{tenant}/{namespace}/migration" => namespaces::migrate, "Note that it has moved to another cluster; `migrated`; kept, not acted on";
     Common TenantAdmin GET    "/admin/v2/namespaces/{tenant}/{namespace}/replication" => policies::clusters::of_namespace, "Clusters it is replicated to";
     Common TenantAdmin POST   "/admin/v2/namespaces/{tenant}/{namespace}/replication" => policies::clusters::set_of_namespace, "Replace them";
     Common TenantAdmin GET    "/admin/v2/namespaces/{tenant}/{namespace}/allowedClusters" => policies::clusters::allowed, "Clusters it may be used from";
@@ -161,9 +178,6 @@ pub(crate) static ROUTES: &[Route] = rows![
     Core   TenantAdmin GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/permissions" => permissions::list_of_topic, "Grants on a topic by role, those of its namespace included";
     Core   TenantAdmin POST   "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/permissions/{role}" => permissions::grant_on_topic, "Replace what a role is granted on a topic";
     Core   TenantAdmin DELETE "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/permissions/{role}" => permissions::revoke_on_topic, "Take from a role what it is granted on a topic";
-    Common TenantAdmin GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/properties" => properties::of_topic, "What is noted on a topic";
-    Common TenantAdmin PUT    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/properties" => properties::add_to_topic, "Note more on a topic";
-    Common TenantAdmin DELETE "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/properties" => properties::remove_from_topic, "Forget what is noted on a topic under `key`";
     Common TenantAdmin GET    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/replication" => policies::clusters::of_topic, "Clusters a topic is replicated to; `applied`";
     Common TenantAdmin POST   "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/replication" => policies::clusters::set_of_topic, "Replace them";
     Common TenantAdmin DELETE "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/replication" => policies::clusters::unset_of_topic, "Leave them to the namespace";
@@ -240,7 +254,7 @@ mod tests {
     #[test]
     fn every_write_to_clusters_and_tenants_needs_a_superuser() {
         for route in all().filter(|r| r.method != Method::GET) {
-            let of_all = route.path.starts_with("/admin/v2/clusters") || route.path.starts_with("/admin/v2/tenants");
+            let of_all = ["clusters", "tenants", "resourcegroups"].iter().any(|part| route.path.starts_with(&format!("/admin/v2/{part}")));
             let expected = if of_all { Class::Superuser } else { Class::TenantAdmin };
             assert_eq!(route.class, expected, "{} {}", route.method, route.path);
         }

@@ -308,7 +308,35 @@ fn forced_deletion_takes_topics_along_where_it_is_allowed() {
 }
 
 #[test]
+fn grants_without_anybody_asking_for_them_are_refused() {
+    assert_eq!(told("PUT", "/admin/v2/namespaces/public/unasked", "null"), done());
+    for path in ["namespaces/public/unasked/permissions/r", "persistent/public/unasked/t/permissions/r"] {
+        let answer = ask("POST", &format!("/admin/v2/{path}"), r#"["produce"]"#);
+        assert_eq!((answer.status, answer.reason().as_str()), (501, "Authorization is not enabled"));
+    }
+    assert_eq!(told("GET", "/admin/v2/namespaces/public/unasked/permissions", ""), (200, "{}".into()));
+}
+
+#[test]
 fn permissions_are_kept_in_the_policies() {
+    let asking = server::AuthSettings {
+        token: None,
+        passwords: None,
+        tls: false,
+        anonymous: Some("root".into()),
+        refresh: Duration::from_secs(60),
+        proxy_roles: Vec::new(),
+        verify_original: false,
+        authorize: true,
+        superusers: vec!["root".into()],
+        wildcards: false,
+    };
+    let own = start(AdminOptions::default(), |settings| settings.auth = Some(asking));
+    let told = |method, path: &str, body| {
+        let answer = ask_at(own, method, path, body);
+        (answer.status, answer.body)
+    };
+    let get = |path| ask_at(own, "GET", path, "");
     let path = "/admin/v2/namespaces/public/perm/permissions";
     assert_eq!(told("PUT", "/admin/v2/namespaces/public/perm", "null"), done());
     assert_eq!(told("GET", path, ""), (200, "{}".into()));
@@ -541,7 +569,7 @@ fn metrics_and_the_first_page_are_there() {
 
 #[test]
 fn what_is_not_there_says_so_in_json() {
-    let missing = get("/admin/v2/persistent/public/default/t/publishRate");
+    let missing = get("/admin/v2/persistent/public/default/t/noSuchPolicy");
     assert_eq!(missing.status, 404);
     assert!(missing.reason().contains("does not serve it yet"), "{missing:?}");
     let wrong = ask("PATCH", "/admin/v2/tenants/public", "");

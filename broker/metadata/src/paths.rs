@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! /admin/clusters/{cluster}                                        cluster, JSON
+//! /admin/resourcegroups/{group}                                    rates that namespaces share, JSON
 //! /admin/policies/{tenant}                                         tenant, JSON
 //! /admin/policies/{tenant}/{namespace}                             namespace policies, JSON
 //! /admin/local-policies/{tenant}/{namespace}                       bundles after splits, JSON
@@ -26,6 +27,8 @@ use crate::component;
 pub const CLUSTERS: &str = "/admin/clusters";
 /// Tenants are below this, and namespaces below their tenants.
 pub const POLICIES: &str = "/admin/policies";
+/// Groups of namespaces that share rates are below this.
+pub const RESOURCE_GROUPS: &str = "/admin/resourcegroups";
 /// Brokers that are up are below this.
 pub const BROKERS: &str = "/loadbalance/brokers";
 /// The broker that leads.
@@ -55,6 +58,11 @@ pub fn cluster(name: &str) -> String {
 /// A tenant's node.
 pub fn tenant(name: &str) -> String {
     format!("{POLICIES}/{name}")
+}
+
+/// The node of a group of namespaces.
+pub fn resource_group(name: &str) -> String {
+    format!("{RESOURCE_GROUPS}/{name}")
 }
 
 /// A broker's node, by its address `host:port`.

@@ -190,14 +190,6 @@ pub(crate) fn create_topic(metadata: &dyn MetadataStore, name: &TopicName, prope
     }
 }
 
-/// See [`Handle::created_with`](crate::Handle::created_with).
-pub(crate) fn properties(metadata: &dyn MetadataStore, name: &TopicName) -> Result<Vec<(String, String)>, TopicError> {
-    let stored = if name.is_persistent() { metadata.get(&managed_ledger(name))? } else { None };
-    let list = stored.and_then(|stored| ManagedLedger::decode_list(&stored.value).ok()).unwrap_or_default();
-    // The topic keeps something of its own there, too.
-    Ok(list.properties.into_iter().filter(|(key, _)| key != topic::EPOCH_PROPERTY).collect())
-}
-
 /// See [`Handle::create_partitioned`](crate::Handle::create_partitioned).
 pub(crate) fn create_partitioned(
     metadata: &dyn MetadataStore,

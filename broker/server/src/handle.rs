@@ -114,6 +114,12 @@ impl Handle {
         self.shared.auth.is_some()
     }
 
+    /// Whether it is asked who may do what.
+    #[must_use]
+    pub fn authorizes(&self) -> bool {
+        self.shared.auth.as_ref().is_some_and(|auth| auth.authorizes())
+    }
+
     /// Who calls, and whether they may. Nobody where nobody is asked. `original` is whom a proxy says it speaks for.
     ///
     /// # Errors
@@ -176,14 +182,6 @@ impl Handle {
             crate::catalog::create_topic(m, &name, properties)
         })
         .await?
-    }
-
-    /// What was noted on a topic without partitions when it was created.
-    ///
-    /// # Errors
-    /// Metadata errors.
-    pub async fn created_with(&self, name: TopicName) -> Result<Vec<(String, String)>, TopicError> {
-        self.control(move |m| crate::catalog::properties(m, &name)).await?
     }
 
     /// Creates a partitioned topic and its partitions, in one transaction.

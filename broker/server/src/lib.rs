@@ -57,14 +57,15 @@ pub use auth::{Access, Algorithm, AuthSettings, Credentials, Denied, Identity, S
 pub use handle::{AdvertisedListener, Endpoints, Handle, TopicError};
 pub use metrics::{ServerStats, WorkerStats};
 pub use period::WriteLatency;
-
-/// Counts of values by their size, in microseconds.
-pub type Histogram = hdrhistogram::Histogram<u32>;
 pub use policies::{AutoCreation, Said};
 pub use settings::{CrowdLimit, Listen, ServerSettings};
 pub use shared::HttpService;
 pub use start::{Bound, Server, bind};
 pub use stream::{Caller, Stream};
 pub use tls::{TlsSettings, TlsVersion};
+
+/// Counts of values by their size, in microseconds.
+pub type Histogram = hdrhistogram::Histogram<u32>;
+
 /// Numbers of topics, so that callers need not know the topic room.
 pub use topic::stats;

@@ -13,7 +13,7 @@ use crate::subscription::Asked;
 use crate::{Effect, ProducerKey, ProducerSlot, Reply, Topic, Turn};
 
 /// The topic's property that holds the epoch; Pulsar's name for it.
-pub const EPOCH_PROPERTY: &str = "pulsar.topic.epoch";
+pub(crate) const EPOCH_PROPERTY: &str = "pulsar.topic.epoch";
 
 /// How a producer shares its topic with others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

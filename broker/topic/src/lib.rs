@@ -50,7 +50,7 @@ mod rate;
 mod rates;
 pub mod stats;
 
-pub use access::{AccessMode, EPOCH_PROPERTY};
+pub use access::AccessMode;
 pub use dedup::{DEDUPLICATION_CURSOR, Sequences};
 pub use effect::{Change, Effect, Effects, Reply, Tag};
 pub use event::{

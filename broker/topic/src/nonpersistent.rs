@@ -86,7 +86,7 @@ impl NonPersistentTopic {
 
     /// Whether nobody has a use for it any more.
     pub fn is_deserted(&self) -> bool {
-        self.producers.len() == 0 && self.access.waiting() == 0 && self.subscriptions.is_empty()
+        self.producers.is_empty() && self.access.waiting() == 0 && self.subscriptions.is_empty()
     }
 
     /// Answers with `ProducerReady`, `ProducerWaiting` or `Error` (ProducerBusy, ProducerFenced, ServiceNotReady while unloading).

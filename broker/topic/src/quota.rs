@@ -172,7 +172,7 @@ impl Topic {
 
     /// Closes the producers, each after its last receipt, so that its client need not send anything twice.
     fn dismiss_producers(&mut self, turn: &mut Turn<'_>) {
-        if self.producers.len() > 0 {
+        if !self.producers.is_empty() {
             turn.out.push(Effect::Report { message: "the backlog quota is exceeded: producers are closed until it is not".to_owned() });
         }
         self.producers.dismiss(turn.out);

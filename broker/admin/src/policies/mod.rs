@@ -19,7 +19,7 @@ mod shape;
 mod slot;
 mod table;
 
-pub(crate) use doors::{Refused, change_namespace, change_topic};
+pub(crate) use doors::{Refused, change_namespace};
 pub(crate) use rows::{Act, answer, rows};
 pub(crate) use slot::{Level, Slot};
 

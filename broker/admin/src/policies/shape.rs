@@ -217,8 +217,9 @@ fn count(text: &[u8], most: i64, reason: &str) -> Result<Value, Refusal> {
 
 /// An object as it is kept: what is not known of it is left out, what it does not say is filled in.
 fn object<T: DeserializeOwned + Serialize>(body: &[u8]) -> Result<Value, Refusal> {
-    let value: Option<T> = optional(body)?;
-    serde_json::to_value(value).map_err(|error| Refusal::bad_request(error.to_string()))
+    let fields: Map<String, Value> = optional(body)?.unwrap_or_default();
+    let value = T::deserialize(Value::Object(fields)).and_then(serde_json::to_value);
+    value.map_err(|error| Refusal::bad_request(format!("The body is not as expected: {error}")))
 }
 
 fn subscription_types(body: &[u8]) -> Result<Value, Refusal> {

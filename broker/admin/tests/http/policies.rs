@@ -283,6 +283,103 @@ fn what_the_configuration_says_is_applied_where_nothing_else_is_said() {
 }
 
 #[test]
+fn properties_are_noted_on_namespaces() {
+    let place = Place::new("policies-properties");
+    let (all, one) = (format!("{}/properties", place.namespace), format!("{}/property", place.namespace));
+    assert_eq!(told("GET", &all, ""), (200, "{}".into()));
+    assert_eq!(told("PUT", &all, r#"{"a":"1","b":"2"}"#), done());
+    assert_eq!(told("PUT", &format!("{one}/c/x%2Fy"), ""), done());
+    assert_eq!(get(&all).json(), json!({"a": "1", "b": "2", "c": "x/y"}));
+    assert_eq!(told("GET", &format!("{one}/c"), ""), (200, "x/y".into()));
+    assert_eq!(told("GET", &format!("{one}/d"), ""), done());
+    assert_eq!(told("DELETE", &format!("{one}/b"), ""), (200, "2".into()));
+    assert_eq!(get(&all).json(), json!({"a": "1", "c": "x/y"}));
+    assert_eq!(told("DELETE", &all, ""), done());
+    assert_eq!(told("GET", &all, ""), (200, "{}".into()));
+    assert_eq!(ask("GET", "/admin/v2/namespaces/public/nowhere/properties", "").status, 404);
+}
+
+#[test]
+fn resource_groups_are_kept_and_stay_while_a_namespace_is_in_them() {
+    let place = Place::new("policies-groups");
+    let (groups, of) = ("/admin/v2/resourcegroups", format!("{}/resourcegroup", place.namespace));
+    let rates = r#"{"publishRateInMsgs":10,"publishRateInBytes":20,"dispatchRateInMsgs":30,"dispatchRateInBytes":40}"#;
+    assert_eq!(told("GET", &of, ""), done());
+    assert_eq!(told("POST", &format!("{of}/g1"), "").0, 404, "there is no such group");
+    assert_eq!(told("PUT", &format!("{groups}/g1"), rates), done());
+    assert_eq!(told("GET", &format!("{groups}/g1"), ""), (200, rates.into()));
+    assert_eq!(told("PUT", &format!("{groups}/g1"), r#"{"publishRateInMsgs":11}"#), done(), "what is not said stays");
+    assert_eq!(told("GET", &format!("{groups}/g1"), ""), (200, rates.replace(":10", ":11")));
+    assert!(get(groups).json().as_array().unwrap().contains(&json!("g1")));
+    assert_eq!(told("POST", &format!("{of}/g1"), ""), done());
+    assert_eq!(told("GET", &of, ""), (200, "\"g1\"".into()));
+    assert_eq!(told("DELETE", &format!("{groups}/g1"), "").0, 409);
+    assert_eq!(told("DELETE", &of, ""), done());
+    assert_eq!(told("GET", &of, ""), done());
+    assert_eq!(told("DELETE", &format!("{groups}/g1"), ""), done());
+    assert_eq!(told("GET", &format!("{groups}/g1"), "").0, 404);
+    assert_eq!(told("DELETE", &format!("{groups}/g1"), "").0, 404);
+}
+
+#[test]
+fn what_a_lone_broker_has_no_use_for_is_kept_or_empty() {
+    let place = Place::new("policies-alone");
+    assert_eq!(told("POST", &format!("{}/antiAffinity", place.namespace), "apart"), done());
+    let apart = "/admin/v2/namespaces/standalone/antiAffinity/apart?tenant=public";
+    assert_eq!(told("GET", apart, ""), (200, r#"["public/policies-alone"]"#.into()));
+    assert_eq!(told("GET", "/admin/v2/namespaces/standalone/antiAffinity/other?tenant=public", ""), (200, "[]".into()));
+    assert_eq!(told("POST", &format!("{}/migration?migrated=true", place.namespace), ""), done());
+    assert_eq!(get(&place.namespace).json()["migrated"], true);
+    for path in ["failureDomains", "namespaceIsolationPolicies"] {
+        assert_eq!(told("GET", &format!("/admin/v2/clusters/standalone/{path}"), ""), (200, "{}".into()));
+        assert_eq!(told("GET", &format!("/admin/v2/clusters/nowhere/{path}"), "").0, 404);
+    }
+}
+
+#[test]
+fn clusters_have_peers_and_may_have_moved() {
+    let own = start(AdminOptions::default(), |_| ());
+    let told = |method, path: &str, body| {
+        let answer = ask_at(own, method, path, body);
+        (answer.status, answer.body)
+    };
+    let clusters = "/admin/v2/clusters";
+    let other = r#"{"serviceUrl":"http://o:8080","brokerServiceUrl":"pulsar://o:6650"}"#;
+    assert_eq!(told("PUT", &format!("{clusters}/other"), other), done());
+    let peers = format!("{clusters}/standalone/peers");
+    assert_eq!(told("GET", &peers, ""), (200, "[]".into()));
+    assert_eq!(told("POST", &peers, r#"["nowhere"]"#).0, 412);
+    assert_eq!(told("POST", &peers, r#"["standalone"]"#).0, 412, "not its own");
+    assert_eq!(told("POST", &peers, r#"["other"]"#), done());
+    assert_eq!(told("GET", &peers, ""), (200, r#"["other"]"#.into()));
+    let moved = format!("{clusters}/other/migrate");
+    assert_eq!(told("GET", &moved, "").0, 404);
+    let urls = r#"{"brokerServiceUrl":"pulsar://p:6650"}"#;
+    assert_eq!(told("POST", &format!("{moved}?migrated=true"), urls), done());
+    assert_eq!(told("GET", &moved, ""), (200, urls.into()));
+    assert_eq!(told("POST", &format!("{clusters}/nowhere/migrate?migrated=true"), urls).0, 404);
+}
+
+#[test]
+fn bundles_are_looked_at_before_they_are_unloaded_or_split() {
+    let place = Place::new("policies-bundles");
+    let (there, nowhere) = ("0x00000000_0x40000000", "0x00000000_0x20000000");
+    assert_eq!(told("PUT", &format!("{}/unload", place.namespace), ""), done());
+    for act in ["unload?destinationBroker=h:8080", "split?unload=true", "split?splitAlgorithmName=topic_count_equally_divide"] {
+        assert_eq!(told("PUT", &format!("{}/{there}/{act}", place.namespace), ""), done(), "{act}");
+        assert_eq!(ask("PUT", &format!("{}/{nowhere}/{act}", place.namespace), "").status, 412, "{act}");
+        assert_eq!(ask("PUT", &format!("{}/everything/{act}", place.namespace), "").status, 412, "{act}");
+        assert_eq!(ask("PUT", &format!("/admin/v2/namespaces/public/nowhere/{there}/{act}"), "").status, 404, "{act}");
+    }
+    let split = format!("{}/{there}/split?splitAlgorithmName=", place.namespace);
+    assert_eq!(ask("PUT", &format!("{split}by_taste"), "").status, 412);
+    assert_eq!(ask("PUT", &format!("{split}specified_positions_divide"), "[4294967295]").status, 412);
+    assert_eq!(told("PUT", &format!("{split}specified_positions_divide"), "[1073741823]"), done());
+    let hashes = get(&format!("{}/0x00000000_0x40000000/topicHashPositions", place.namespace)).json();
+    assert_eq!(hashes["bundle"], there);
+}
+
+#[test]
 fn a_namespace_shows_what_was_set_in_its_policies() {
     let place = Place::new("policies-shown");
     let rate =

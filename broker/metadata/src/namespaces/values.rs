@@ -244,5 +244,6 @@ mod tests {
         let expected = BacklogQuota { limit_size: 5, limit_time: -1, policy: QuotaPolicy::ProducerException };
         assert_eq!(read(r#"{"limit":5,"policy":"producer_exception"}"#), expected);
         assert_eq!(read(r#"{"limitSize":5,"policy":"producer_exception","later":1}"#), expected);
+        assert_eq!(read(r#"{"limit":"5","policy":"producer_exception"}"#), expected);
     }
 }
