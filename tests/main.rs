@@ -27,6 +27,7 @@ mod permissions;
 mod policies;
 mod produce_consume;
 mod producer_access;
+mod rates;
 mod readers;
 mod receipts;
 mod redelivery;

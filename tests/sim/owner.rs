@@ -99,6 +99,8 @@ pub(crate) fn small_settings() -> TopicSettings {
         idle: topic::Idleness::default(),
         compaction: topic::CompactionRules::default(),
         auto_subscription: true,
+        rates: topic::Rates::default(),
+        quota: topic::Quotas::default(),
         producer_name_prefix: "standalone-1".to_owned(),
     }
 }
@@ -178,6 +180,12 @@ impl Owner {
             }
         }
         result
+    }
+
+    /// The topic follows other settings, now and whenever it is loaded again.
+    pub(crate) fn change_settings(&mut self, settings: TopicSettings) {
+        self.settings = settings.clone();
+        self.call(|topic, turn| topic.update_settings(turn, settings));
     }
 
     /// Time passes; the topic is called if it wants to be.

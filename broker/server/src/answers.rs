@@ -36,6 +36,8 @@ impl Worker {
                 self.tell_refusal(to.connection, to.id, sequence, error, message);
             }
             Effect::Forgotten { to, bytes } => drop(self.settle(to.connection, bytes)),
+            Effect::Held { to, bytes } => self.publish_held(to.connection, bytes),
+            Effect::Released { to, bytes } => self.publish_released(to.connection, bytes),
             Effect::Deliver { .. } => self.deliver(effect),
             Effect::Reply { to, reply } => self.reply(from, to, reply),
             _ => {}

@@ -170,7 +170,7 @@ impl Worker {
             }
             Loaded::NonPersistent(loaded) => {
                 self.shared.volatile_topics.note(name);
-                (Room::NonPersistent(Box::new(NonPersistentTopic::new(name.clone(), loaded.settings))), loaded.own)
+                (Room::NonPersistent(Box::new(NonPersistentTopic::new(name.clone(), loaded.settings, now))), loaded.own)
             }
         };
         if let Some(refusal) = self.store_refusal()
@@ -392,13 +392,17 @@ impl Worker {
                 }
             }
             Effect::AppendCursor { tag, at, bytes } => self.storage.append_cursor(key, tag, at, &bytes),
-            Effect::Receipt { .. } | Effect::Refused { .. } | Effect::Forgotten { .. } | Effect::Deliver { .. } | Effect::Reply { .. } => {
-                match effect_connection(&effect) {
-                    Some(worker) if worker == self.index => self.on_connection(key, effect),
-                    Some(worker) => self.send(worker, Letter::ToConnection { from: key, effect }),
-                    None => {}
-                }
-            }
+            Effect::Receipt { .. }
+            | Effect::Refused { .. }
+            | Effect::Forgotten { .. }
+            | Effect::Held { .. }
+            | Effect::Released { .. }
+            | Effect::Deliver { .. }
+            | Effect::Reply { .. } => match effect_connection(&effect) {
+                Some(worker) if worker == self.index => self.on_connection(key, effect),
+                Some(worker) => self.send(worker, Letter::ToConnection { from: key, effect }),
+                None => {}
+            },
             Effect::Read { tag, from, last, max_entries, max_bytes } => {
                 let shared = self.shared.clone();
                 let range = ReadRange { ledger: from.ledger, from: from.entry, last: last.entry, max_entries, max_bytes };
@@ -550,7 +554,11 @@ impl Opener {
 /// The worker that owns the connection an effect is for.
 fn effect_connection(effect: &Effect) -> Option<u16> {
     match effect {
-        Effect::Receipt { to, .. } | Effect::Refused { to, .. } | Effect::Forgotten { to, .. } => Some(to.connection.worker),
+        Effect::Receipt { to, .. }
+        | Effect::Refused { to, .. }
+        | Effect::Forgotten { to, .. }
+        | Effect::Held { to, .. }
+        | Effect::Released { to, .. } => Some(to.connection.worker),
         Effect::Deliver { to, .. } => Some(to.connection.worker),
         Effect::Reply { to, .. } => Some(to.worker),
         _ => None,

@@ -20,6 +20,7 @@ mod crowding;
 mod gather;
 mod handle;
 mod health;
+mod held;
 mod hosting;
 mod id_map;
 mod inspect;

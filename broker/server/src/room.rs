@@ -111,13 +111,14 @@ impl Room {
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         match self {
             Room::Persistent(topic) => topic.next_deadline(),
-            Room::NonPersistent(_) => None,
+            Room::NonPersistent(topic) => topic.next_deadline(),
         }
     }
 
     pub(crate) fn tick(&mut self, turn: &mut Turn<'_>) {
-        if let Room::Persistent(topic) = self {
-            topic.tick(turn);
+        match self {
+            Room::Persistent(topic) => topic.tick(turn),
+            Room::NonPersistent(topic) => topic.tick(turn),
         }
     }
 

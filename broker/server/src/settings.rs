@@ -71,6 +71,8 @@ pub struct ServerSettings {
     pub max_pending_publishes: usize,
     /// Bytes of publishes that may wait for the disk, all connections together.
     pub publish_buffer_bytes: usize,
+    /// Bytes of publishes of one connection that topics may hold back because their rates are spent.
+    pub held_publish_bytes: usize,
     /// Bytes of blocks that may be on their way to the log, all workers together.
     pub log_queue_bytes: usize,
     /// Bytes of the entry cache, all workers together.

@@ -70,6 +70,8 @@ pub(crate) struct Worker {
     pub(crate) shares: Shares,
     /// Bytes of publishes accepted by this worker's connections and not answered.
     pub(crate) publish_bytes: usize,
+    /// Bytes of those publishes that topics hold back.
+    pub(crate) held_publishes: usize,
     /// Bytes that the out buffers held when they were last written.
     pub(crate) out_held: usize,
     /// Unacked messages that consumers of this worker's topics hold; only counted if there is a limit on those of all.
@@ -139,6 +141,7 @@ impl Worker {
             paused: Vec::new(),
             shares: Shares::of(&shared.settings),
             publish_bytes: 0,
+            held_publishes: 0,
             out_held: 0,
             held: 0,
             weighed: 0,
@@ -347,6 +350,7 @@ impl Worker {
             connections: self.shared.loads.get(usize::from(self.index)).map_or(0, |load| load.load(Ordering::Relaxed)) as u64,
             blocks: self.storage.blocks,
             pending_publish_bytes: self.publish_bytes as u64,
+            held_publish_bytes: self.held_publishes as u64,
             out_buffer_bytes: self.out_held as u64,
             cache_bytes: self.cache.bytes() as u64,
             topics: self.topics.len() as u64,

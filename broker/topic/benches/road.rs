@@ -106,6 +106,8 @@ impl Bench {
             idle: topic::Idleness::default(),
             compaction: topic::CompactionRules::default(),
             auto_subscription: true,
+            rates: topic::Rates::default(),
+            quota: topic::Quotas::default(),
             producer_name_prefix: "bench".to_owned(),
         };
         let chain = ManagedLedger::recover(LedgerList::default(), None, LedgerId(1), limits, 1);

@@ -229,6 +229,7 @@ impl Topic {
             Admission::Claims(attach) => self.claim(turn, attach),
             Admission::Answered => {}
         }
+        self.forget_held(turn, false);
     }
 
     /// Gives a producer the topic, under a new epoch unless it comes back with the one it has.
@@ -255,7 +256,7 @@ impl Topic {
 
     /// A producer may have left: if nobody is left, it is the turn of the first that waits.
     pub(crate) fn promote(&mut self, turn: &mut Turn<'_>) {
-        while !self.closing && self.fenced.is_none() {
+        while !self.closing && self.fenced.is_none() && self.quota_refusal(turn.now).is_none() {
             let Some(attach) = self.access.next_waiting(&self.producers) else { return };
             self.claim(turn, attach);
         }

@@ -26,6 +26,9 @@ impl Topic {
         if self.end.is_near {
             return self.error(turn, asked, ServerError::TopicTerminatedError, TERMINATED);
         }
+        if self.producers.attached(attach.key).is_none() && self.is_over_quota(turn, asked) {
+            return;
+        }
         match attach.initial_subscription.clone() {
             Some(name) => match self.by_name.get(&name).copied() {
                 Some(index)
@@ -54,6 +57,7 @@ impl Topic {
             Ok((slot, name)) => self.producer_ready(turn, key, asked, slot, name, mode),
             Err(taken) => self.error(turn, asked, ServerError::ProducerBusy, &taken.to_string()),
         }
+        self.forget_held(turn, false);
     }
 
     pub(crate) fn producer_ready(
@@ -77,6 +81,7 @@ impl Topic {
     pub fn detach_producer(&mut self, turn: &mut Turn<'_>, key: ProducerKey, request: Option<u64>) {
         self.withdraw(turn, |waiter| matches!(waiter, Waiter::Producer(attach) if attach.key == key));
         let gone = self.access.withdraw(key) || self.producers.detach(key, request);
+        self.forget_held(turn, false);
         self.was_used(turn);
         if let Some(request) = request.filter(|_| gone) {
             turn.out.push(Effect::Reply { to: key.connection, reply: Reply::Success { request } });
@@ -93,6 +98,9 @@ impl Topic {
         if let Some(slot) = self.by_key.get(&attach.key).copied() {
             let reply = Reply::ConsumerReady { request: attach.request, consumer: attach.key, slot };
             return turn.out.push(Effect::Reply { to: asked.to, reply });
+        }
+        if !self.may_subscribe(&attach, turn.now) {
+            return self.error(turn, asked, ServerError::NotAllowedError, "Subscribe limited by subscribe rate limit per consumer.");
         }
         if let Err((error, message)) = self.subscribe(turn, attach) {
             self.error(turn, asked, error, &message);

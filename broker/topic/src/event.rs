@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use ledger::{CursorState, EntryCache, LedgerId, LedgerLimits, Position, Retention, StoreError, StoredEntry};
 
-use crate::{AccessMode, CompactionRules, ConsumerKey, ConsumerSlot, Effects, Idleness, Limits, ProducerKey, ProducerSlot, Tag};
+use crate::{AccessMode, CompactionRules, ConsumerKey, ConsumerSlot, Effects, Idleness, Limits, ProducerKey, ProducerSlot, Quotas, Rates, Tag};
 
 /// The owner's clocks, read once a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +93,10 @@ pub struct TopicSettings {
     pub compaction: CompactionRules,
     /// Whether a durable subscription may be created by a SUBSCRIBE (`allowAutoSubscriptionCreation`).
     pub auto_subscription: bool,
+    /// How fast it may be used.
+    pub rates: Rates,
+    /// How much may wait for the slowest durable subscription.
+    pub quota: Quotas,
     /// Prefix of generated producer names: `{cluster}-{instance}`.
     pub producer_name_prefix: String,
 }

@@ -13,11 +13,13 @@ mod limits;
 mod producers;
 mod publishing;
 mod terminate;
+mod throttle;
 
 mod chunks;
 mod consumer;
 mod crowding;
 mod delayed;
+mod dispatch_rate;
 mod dispatcher;
 mod pace;
 mod pending;
@@ -25,6 +27,7 @@ mod phases;
 mod read_ahead;
 mod redelivery;
 mod seek;
+mod subscribe_rate;
 mod subscription;
 
 mod backlog;
@@ -36,6 +39,7 @@ mod ledgers;
 mod moves;
 mod noting;
 mod persistence;
+mod quota;
 mod unload;
 
 mod effect;
@@ -47,6 +51,8 @@ mod growth;
 mod keys;
 mod lent;
 mod peek;
+mod rate;
+mod rates;
 pub mod stats;
 
 pub use access::AccessMode;
@@ -66,4 +72,7 @@ pub use limits::{Kinds, Limits};
 pub use moves::Unmoved;
 pub use nonpersistent::NonPersistentTopic;
 pub use subscription::Asked;
+pub use quota::{Quota, QuotaPolicy, Quotas};
+pub use rate::{Rate, SharedLimiter};
+pub use rates::{DispatchRates, PublishRates, Rates};
 pub use topic::Topic;

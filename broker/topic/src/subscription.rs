@@ -4,6 +4,7 @@ use ledger::{Cursor, Position};
 use wire::ServerError;
 
 use crate::consumer::ConsumerIndex;
+use crate::dispatch_rate::SubscriptionPace;
 use crate::dispatcher::{Dispatcher, Lane, Part, Step};
 use crate::errand::SubscriptionIndex;
 use crate::event::{AckIds, AttachConsumer, AttachProducer};
@@ -38,6 +39,8 @@ pub(crate) struct Subscription {
     pub(crate) used_at_ms: u64,
     /// Whether it is on the topic's list of those with work left.
     pub(crate) queued: bool,
+    /// What holds it to rates; none if nothing ever did.
+    pub(crate) pace_out: Option<Box<SubscriptionPace>>,
 }
 
 /// What is going on with a subscription. Only an open one dispatches.
@@ -123,6 +126,7 @@ impl Subscription {
             wanted: false,
             used_at_ms: 0,
             queued: false,
+            pace_out: None,
         }
     }
 
@@ -210,7 +214,14 @@ impl Subscription {
         let due = self.lane.delayed.deadline().filter(|_| !self.lane.consumers.is_empty());
         let expiry = expiry.or_else(|| self.desertion_deadline(settings));
         let view = self.lane.view.as_ref().and_then(|view| view.reads.retry_at());
-        [search, write, self.lane.reads.retry_at(), view, self.dispatcher.deadline(), expiry, due].into_iter().flatten().min()
+        let rated = self.waits_until();
+        let own = [search, write, self.lane.reads.retry_at(), view, self.dispatcher.deadline(), expiry, due, rated];
+        own.into_iter().flatten().min()
+    }
+
+    /// When it may be sent something again, if a rate holds it back.
+    pub(crate) fn waits_until(&self) -> Option<u64> {
+        self.pace_out.as_ref().and_then(|pace| pace.until()).filter(|_| self.is_open() && !self.lane.consumers.is_empty())
     }
 
     pub(crate) fn stats(&self, lent_ledger: &ledger::ManagedLedger, settings: &TopicSettings, max_held: u64) -> SubscriptionStats {
@@ -239,6 +250,8 @@ impl Subscription {
             delayed: self.lane.delayed.len(),
             messages_expired: self.lane.messages_expired,
             messages_dropped: 0,
+            backlog_bytes: lent_ledger.bytes_after(self.lane.cursor.mark_delete()),
+            stopped: self.pace_out.as_ref().map(|pace| pace.stopped()).unwrap_or_default(),
             rates: self.lane.rates(),
             mark_delete: self.lane.cursor.mark_delete().to_string(),
             read_position: self.lane.cursor.read_position().to_string(),

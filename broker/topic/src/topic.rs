@@ -11,6 +11,7 @@ use crate::compaction::Compaction;
 use crate::consumer::ConsumerIndex;
 use crate::crowding::max_held;
 use crate::dedup::Dedup;
+use crate::dispatch_rate::TopicPace;
 use crate::dispatcher::Step;
 use crate::errand::{Errand, Errands, SubscriptionIndex};
 use crate::event::{Ack, ReadOutcome, StoredCursor, TopicSettings, Turn};
@@ -25,8 +26,12 @@ use crate::peek::last_batch_index;
 use crate::persistence::Persistence;
 use crate::producers::Producers;
 use crate::publishing::Publishes;
+use crate::quota::QuotaWatch;
+use crate::rate::Allowance;
+use crate::subscribe_rate::Visits;
 use crate::subscription::{Asked, Phase, Subscription};
 use crate::terminate::End;
+use crate::throttle::Throttle;
 use crate::{ConsumerKey, ConsumerSlot, Effect, Now, Reply, SubscriptionKind, Tag};
 
 /// One topic. Every call may add effects to the turn; none waits.
@@ -58,6 +63,12 @@ pub struct Topic {
     pub(crate) findings: Slab<Finding>,
     /// Who waits for a revision of the topic's properties to be recorded.
     pub(crate) noted: Vec<(u64, Asked)>,
+    /// What holds publishes to a rate, if there is one.
+    pub(crate) throttle: Option<Box<Throttle>>,
+    /// What holds delivery to rates, if there are any.
+    pub(crate) pace_out: Option<Box<TopicPace>>,
+    pub(crate) visits: Option<Box<Visits>>,
+    pub(crate) quota_watch: QuotaWatch,
     /// Subscriptions whose last dispatch step ran out of budget.
     ready: VecDeque<SubscriptionIndex>,
     /// Cache entries below this were released.
@@ -109,6 +120,8 @@ impl Topic {
         let access = Access::loaded(ledger.property(EPOCH_PROPERTY));
         let end = End::loaded(ledger.terminated().is_some());
         let check_at = now.monotonic_ms + settings.retention_check_ms;
+        let throttle = Throttle::new(&settings.rates.publish, now);
+        let pace_out = TopicPace::new(&settings.rates.dispatch, now);
         let mut topic = Topic {
             name,
             settings,
@@ -132,6 +145,10 @@ impl Topic {
             end,
             findings: Slab::new(),
             noted: Vec::new(),
+            throttle,
+            pace_out,
+            visits: None,
+            quota_watch: QuotaWatch::default(),
             ready: VecDeque::new(),
             released,
             crowded: None,
@@ -174,6 +191,7 @@ impl Topic {
     pub(crate) fn lend(&mut self) -> (&mut Slab<Subscription>, Lent<'_>) {
         let lent = Lent {
             max_held: self.max_held,
+            allowance: Allowance::ANY,
             topic: &self.name,
             ledger: &self.ledgers.chain,
             compacted: self.compaction.current,
@@ -234,7 +252,13 @@ impl Topic {
             return;
         }
         self.now = turn.now;
+        if self.pace_out.is_some() { self.dispatch_in_time(turn, index) } else { self.dispatch_step(turn, index, Allowance::ANY) }
+    }
+
+    /// The step itself, in which no more is sent than is allowed.
+    pub(crate) fn dispatch_step(&mut self, turn: &mut Turn<'_>, index: SubscriptionIndex, allowance: Allowance) {
         let (subscriptions, mut lent) = self.lend();
+        lent.allowance = allowance;
         let Some(subscription) = subscriptions.get_mut(index) else { return };
         if subscription.dispatch(&mut lent, turn) == Step::More && !subscription.queued {
             subscription.queued = true;
@@ -420,6 +444,10 @@ impl Topic {
                 let entry = outcome.entries.ok().and_then(|entries| entries.into_iter().next());
                 self.answer_last_compacted(turn, Asked { to, request }, entry, mark_delete);
             }
+            Some(Errand::QuotaProbe) => {
+                let entry = outcome.entries.ok().and_then(|entries| entries.into_iter().next());
+                self.oldest_read(turn, outcome.tag, entry);
+            }
             Some(Errand::LastMessage { to, request, mark_delete }) => {
                 let asked = Asked { to, request };
                 match outcome.entries.ok().and_then(|entries| entries.into_iter().next()) {
@@ -483,7 +511,9 @@ impl Topic {
         let others = [
             self.ledgers.deadline(),
             dedup,
+            self.throttle.as_ref().and_then(|throttle| throttle.deadline()),
             self.expiry_deadline(),
+            self.quota_deadline(),
             self.compaction_deadline(),
             self.findings_deadline(),
             self.desertion_deadline(),
@@ -497,13 +527,16 @@ impl Topic {
             return;
         }
         self.now = turn.now;
+        self.release_held(turn);
         self.ledgers.tick(&self.settings, &mut self.errands, turn);
         self.tick_sequences(turn);
         self.tick_expiry(turn);
+        self.tick_quota(turn);
         self.tick_desertion(turn);
         self.tick_compaction(turn);
         self.tick_findings(turn);
-        let indices: Vec<SubscriptionIndex> = self.subscriptions.iter().map(|(index, _)| index).collect();
+        let mut indices: Vec<SubscriptionIndex> = self.subscriptions.iter().map(|(index, _)| index).collect();
+        self.in_turns(&mut indices);
         for index in indices {
             self.tick_subscription(turn, index);
         }
@@ -533,7 +566,8 @@ impl Topic {
         };
         let reading = subscription.lane.reads.may_retry(turn.now)
             | subscription.lane.view.as_mut().is_some_and(|view| view.reads.may_retry(turn.now));
-        let due = subscription.lane.delayed.deadline().is_some_and(|at| at <= turn.now.monotonic_ms);
+        let at = |at: u64| at <= turn.now.monotonic_ms;
+        let due = subscription.lane.delayed.deadline().is_some_and(at) || subscription.waits_until().is_some_and(at);
         if searching {
             self.advance(turn, index);
         }
@@ -553,6 +587,9 @@ impl Topic {
         }
         self.settings = settings;
         self.max_held = max_held(&self.settings, self.crowded);
+        self.quota_watch.look_at(turn.now);
+        self.change_publish_rate(turn);
+        self.change_dispatch_limits(turn.now);
         self.ledgers.chain.set_limits(self.settings.ledger);
         self.ledgers.want_trim();
         self.trim(turn);

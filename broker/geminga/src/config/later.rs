@@ -1,8 +1,8 @@
 //! Pulsar's keys that are known and not acted on yet: they are checked, kept and shown, so that a file written for Pulsar
 //! loads and a wrong value is found on the day it is written.
 
-use super::amounts::{SizeOr, SizeUnit, milliseconds, seconds};
-use super::forms::{Check, Flag, List, Number, OneOf, Text};
+use super::amounts::{milliseconds, seconds};
+use super::forms::{Check, Flag, List, Number, Text};
 
 /// What is done with a key of Pulsar's that Geminga does not act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,13 +63,10 @@ const FLAG: &dyn Check = &Flag;
 const TEXT: &dyn Check = &Text;
 const LIST: &dyn Check = &List;
 const COUNT: &dyn Check = &Number(0u64, i64::MAX as u64);
-const COUNT_OR_OFF: &dyn Check = &Number(-1i64, i64::MAX);
 const POSITIVE: &dyn Check = &Number(1u64, u32::MAX as u64);
 const SHARE: &dyn Check = &Number(0.0f64, 1.0);
-const BYTES_OR_OFF: &dyn Check = &SizeOr(SizeUnit::Bytes, "no limit");
 const SECONDS: &dyn Check = &seconds(1, u32::MAX as u64);
 const MILLISECONDS: &dyn Check = &milliseconds(0, u32::MAX as u64);
-const QUOTA_POLICY: &dyn Check = &OneOf(&[("producer_request_hold", 0), ("producer_exception", 1), ("consumer_backlog_eviction", 2)]);
 
 static GROUPS: &[(&str, &[Later])] = &[
     ("Protection", &[not_yet("encryptionRequireOnProducer", FLAG, "false"), not_yet("haProxyProtocolEnabled", FLAG, "false")]),
@@ -86,37 +83,12 @@ static GROUPS: &[(&str, &[Later])] = &[
     (
         "Rates",
         &[
-            not_yet("brokerPublisherThrottlingMaxMessageRate", COUNT, "0"),
-            not_yet("brokerPublisherThrottlingMaxByteRate", COUNT, "0"),
-            not_yet("maxPublishRatePerTopicInMessages", COUNT, "0"),
-            not_yet("maxPublishRatePerTopicInBytes", COUNT, "0"),
-            not_yet("dispatchThrottlingRateInMsg", COUNT, "0"),
-            not_yet("dispatchThrottlingRateInByte", COUNT, "0"),
-            not_yet("dispatchThrottlingRatePerTopicInMsg", COUNT, "0"),
-            not_yet("dispatchThrottlingRatePerTopicInByte", COUNT, "0"),
-            not_yet("dispatchThrottlingRatePerSubscriptionInMsg", COUNT, "0"),
-            not_yet("dispatchThrottlingRatePerSubscriptionInByte", COUNT, "0"),
             not_yet("dispatchThrottlingRatePerReplicatorInMsg", COUNT, "0"),
             not_yet("dispatchThrottlingRatePerReplicatorInByte", COUNT, "0"),
             not_yet("dispatchThrottlingRateRelativeToPublishRate", FLAG, "false"),
-            not_yet("dispatchThrottlingOnNonBacklogConsumerEnabled", FLAG, "true"),
-            not_yet("dispatchThrottlingOnBatchMessageEnabled", FLAG, "false"),
-            not_yet("subscribeThrottlingRatePerConsumer", COUNT, "0"),
-            not_yet("subscribeRatePeriodPerConsumerInSecond", SECONDS, "30"),
         ],
     ),
-    (
-        "Inactive topics and quotas",
-        &[
-            not_yet("brokerDeleteInactivePartitionedTopicMetadataEnabled", FLAG, "false"),
-            not_yet("backlogQuotaCheckEnabled", FLAG, "true"),
-            not_yet("backlogQuotaCheckIntervalInSeconds", SECONDS, "60"),
-            not_yet("backlogQuotaDefaultLimitBytes", BYTES_OR_OFF, "-1"),
-            not_yet("backlogQuotaDefaultLimitGB", &Number(-1.0f64, 1e9), "-1"),
-            not_yet("backlogQuotaDefaultLimitSecond", COUNT_OR_OFF, "-1"),
-            not_yet("backlogQuotaDefaultRetentionPolicy", QUOTA_POLICY, "producer_request_hold"),
-        ],
-    ),
+    ("Inactive topics and quotas", &[not_yet("brokerDeleteInactivePartitionedTopicMetadataEnabled", FLAG, "false")]),
     (
         "Subscriptions",
         &[

@@ -109,7 +109,8 @@ fn persistence(persistence: Persistence) -> Result<(), String> {
     let Persistence { ensemble, write_quorum, ack_quorum, mark_delete_rate } = persistence;
     // All three 0: not said.
     let unsaid = (ensemble, write_quorum, ack_quorum) == (0, 0, 0);
-    if !unsaid && !(ensemble >= write_quorum && write_quorum >= ack_quorum && ack_quorum > 0) {
+    let fits = ensemble >= write_quorum && write_quorum >= ack_quorum && ack_quorum > 0;
+    if !unsaid && !fits {
         let asked = format!("Bookkeeper Ensemble ({ensemble}) >= WriteQuorum ({write_quorum}) >= AckQuorum ({ack_quorum})");
         return Err(format!("{asked} must hold, and all of them be 1 or more"));
     }

@@ -1,6 +1,8 @@
 //! What policies are made of: Pulsar's JSON, as types. A namespace and a topic spell them the same.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 /// How long consumed messages are kept; -1 is for ever, 0 and 0 is not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +43,7 @@ pub enum QuotaPolicy {
 #[serde(rename_all = "camelCase")]
 pub struct BacklogQuota {
     /// In bytes; negative is no limit. Older clients call it `limit`.
-    #[serde(default = "no_limit", alias = "limit")]
+    #[serde(default = "no_limit", alias = "limit", deserialize_with = "number_or_text")]
     pub limit_size: i64,
     /// In seconds; negative is no limit.
     #[serde(default = "no_limit")]
@@ -199,6 +201,15 @@ impl BacklogQuota {
     }
 }
 
+/// Some clients write the number as text.
+fn number_or_text<'de, D: Deserializer<'de>>(from: D) -> Result<i64, D::Error> {
+    match Value::deserialize(from)? {
+        Value::Number(number) => number.as_i64().ok_or_else(|| D::Error::custom(format!("{number} is not a whole number of 64 bits"))),
+        Value::String(text) => text.parse().map_err(|_| D::Error::custom(format!("{text:?} is no number"))),
+        other => Err(D::Error::custom(format!("{other} is no number"))),
+    }
+}
+
 fn no_limit() -> i64 {
     -1
 }
@@ -233,5 +244,6 @@ mod tests {
         let expected = BacklogQuota { limit_size: 5, limit_time: -1, policy: QuotaPolicy::ProducerException };
         assert_eq!(read(r#"{"limit":5,"policy":"producer_exception"}"#), expected);
         assert_eq!(read(r#"{"limitSize":5,"policy":"producer_exception","later":1}"#), expected);
+        assert_eq!(read(r#"{"limit":"5","policy":"producer_exception"}"#), expected);
     }
 }

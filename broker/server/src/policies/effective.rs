@@ -129,6 +129,8 @@ mod tests {
             idle: Idleness::default(),
             compaction: topic::CompactionRules::default(),
             auto_subscription: true,
+            rates: topic::Rates::default(),
+            quota: topic::Quotas::default(),
             producer_name_prefix: "standalone-1".into(),
         }
     }

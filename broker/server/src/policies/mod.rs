@@ -7,6 +7,7 @@
 mod calls;
 mod creation;
 mod effective;
+mod rates;
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -29,7 +30,7 @@ use crate::worker::Worker;
 
 pub use creation::AutoCreation;
 pub(crate) use creation::{auto_creation, require_room};
-pub(crate) use effective::effective;
+use effective::effective;
 
 /// What is said of one topic, level by level.
 #[derive(Clone, Debug, Default)]
@@ -49,8 +50,15 @@ impl Said {
 
     /// Its settings.
     pub(crate) fn settings(&self, configured: &ServerSettings, topic: &TopicName) -> TopicSettings {
-        effective(&configured.topic, &self.over(&configured.policies), topic)
+        settings_under(configured, &self.over(&configured.policies), topic)
     }
+}
+
+/// The settings of a topic under what is said of it.
+fn settings_under(configured: &ServerSettings, policies: &Policies, topic: &TopicName) -> TopicSettings {
+    let mut settings = effective(&configured.topic, policies, topic);
+    rates::apply(&mut settings, policies, topic, &configured.cluster);
+    settings
 }
 
 /// What is said of a topic; partitions are spoken of by the name of their topic. Blocking.
@@ -198,7 +206,7 @@ impl Worker {
         let mut common: HashMap<bool, TopicSettings> = HashMap::new();
         for key in keys {
             let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { continue };
-            let make = |policies: &Policies, name: &TopicName| effective(&shared.settings.topic, policies, name);
+            let make = |policies: &Policies, name: &TopicName| settings_under(&shared.settings, policies, name);
             let (name, own) = (hosted.topic.name(), &hosted.own);
             let settings = match own.fields().is_empty() {
                 true => common.entry(name.local().starts_with("__")).or_insert_with(|| make(policies, name)).clone(),
@@ -212,12 +220,11 @@ impl Worker {
     /// is let go of, and its clients come back at once.
     fn set_settings(&mut self, key: TopicRef, settings: TopicSettings) {
         let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { return };
+        let turn = &mut Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects };
         match &mut hosted.topic {
             Room::Persistent(topic) if topic.deduplicates() != settings.deduplication.enabled => return self.begin_unload(key),
-            Room::Persistent(topic) => {
-                topic.update_settings(&mut Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects }, settings);
-            }
-            Room::NonPersistent(topic) => topic.update_settings(settings),
+            Room::Persistent(topic) => topic.update_settings(turn, settings),
+            Room::NonPersistent(topic) => topic.update_settings(turn, settings),
         }
         self.after_event(key);
     }

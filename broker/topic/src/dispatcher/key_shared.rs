@@ -177,7 +177,7 @@ impl KeyShared {
                     self.part_waits(&entry, lent);
                     self.pending.parked_late(at, slot, entry.meta.messages, messages);
                     self.set_going(at, slot, lane, lent);
-                    budget.spend(0);
+                    budget.pass();
                 }
             }
         }
@@ -271,7 +271,7 @@ impl KeyShared {
             };
             if lane.put_off(&entry, lent, turn) {
                 lane.cursor.read_from(at.following());
-                budget.spend(0);
+                budget.pass();
                 continue;
             }
             let (slot, messages) = (entry.meta.key_slot, lane.remaining(at, entry.meta.messages));
@@ -295,7 +295,7 @@ impl KeyShared {
                     self.pending.parked(at, slot, entry.meta.messages, messages);
                     self.sieve.held_back();
                     self.set_going(at, slot, lane, lent);
-                    budget.spend(0);
+                    budget.pass();
                 }
             }
         }
@@ -306,7 +306,7 @@ impl KeyShared {
             consumer.unacked += u64::from(parcel.messages);
             consumer.sent_at_ms = turn.now.monotonic_ms;
         }
-        budget.spend(parcel.bytes.len());
+        budget.spend(parcel.bytes.len(), parcel.messages);
         lane.send(to, parcel, lent, turn);
     }
 
