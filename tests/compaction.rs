@@ -30,8 +30,10 @@ async fn compact(broker: &Broker) {
 }
 
 async fn compacted(broker: &Broker) {
-    eventually("the compaction ends", || async { told(broker, "GET", &path("compaction"), "").1 == r#"{"status":"SUCCESS","lastError":""}"# })
-        .await;
+    eventually("the compaction ends", || async {
+        told(broker, "GET", &path("compaction"), "").1 == r#"{"status":"SUCCESS","lastError":""}"#
+    })
+    .await;
 }
 
 async fn view(client: &Client) -> Consumer {

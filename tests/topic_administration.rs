@@ -121,7 +121,9 @@ async fn messages_are_looked_at_without_being_consumed() {
         assert!(head.contains(&header), "{header} in {head}");
     }
     assert!(!head.contains("x-pulsar-num-batch-message"), "{head}");
-    for what in ["subscription/s/position/2".to_owned(), format!("ledger/{}/entry/{}", batch.ledger, batch.entry), "examinemessage".to_owned()] {
+    for what in
+        ["subscription/s/position/2".to_owned(), format!("ledger/{}/entry/{}", batch.ledger, batch.entry), "examinemessage".to_owned()]
+    {
         let (head, body) = message(&broker, &what);
         assert!(head.contains("x-pulsar-num-batch-message: 3"), "{head}");
         assert!(body.contains('7') && body.contains('9'), "the whole batch");
@@ -165,7 +167,8 @@ async fn a_terminated_topic_is_read_to_its_end_and_takes_nothing_more() {
     assert_eq!(told(&broker, "PUT", "/admin/v2/persistent/public/default/p/partitions", "2").0, 204);
     let partitioned = told(&broker, "POST", "/admin/v2/persistent/public/default/p/terminate", "");
     assert_eq!((partitioned.0, reason(&partitioned)), (405, "Termination of a partitioned topic is not allowed".to_owned()));
-    let ends: Value = serde_json::from_str(&told(&broker, "POST", "/admin/v2/persistent/public/default/p/terminate/partitions", "").1).expect("JSON");
+    let ends: Value =
+        serde_json::from_str(&told(&broker, "POST", "/admin/v2/persistent/public/default/p/terminate/partitions", "").1).expect("JSON");
     assert_eq!((&ends["0"]["partitionIndex"], &ends["1"]["partitionIndex"]), (&json!(0), &json!(1)));
 }
 

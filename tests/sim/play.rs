@@ -9,7 +9,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ledger::{Position, Retention};
 use topic::faults::Faults;
-use topic::{COMPACTION_CURSOR, ConnectionKey, ConsumerKey, ConsumerSlot, DEDUPLICATION_CURSOR, Deduplication, SubscriptionKind, Topic, TopicSettings};
+use topic::{
+    COMPACTION_CURSOR, ConnectionKey, ConsumerKey, ConsumerSlot, DEDUPLICATION_CURSOR, Deduplication, SubscriptionKind, Topic,
+    TopicSettings,
+};
 
 use super::keys::Split;
 use super::mirror::{Index, Mirror};

@@ -78,10 +78,13 @@ fn shown(at: Position, partition: Option<u32>, entry: &[u8]) -> Result<Reply, Re
         _ => message.to_vec(),
     };
     let mut headers = Headers::default();
-    headers.put("X-Pulsar-Message-ID", match partition {
-        Some(partition) => format!("{at}:{partition}"),
-        None => at.to_string(),
-    });
+    headers.put(
+        "X-Pulsar-Message-ID",
+        match partition {
+            Some(partition) => format!("{at}:{partition}"),
+            None => at.to_string(),
+        },
+    );
     describe(&metadata, &mut headers);
     if let Some(noted) = payload::broker_entry_metadata(entry).map_err(unreadable)? {
         headers.maybe("X-Pulsar-Broker-Entry-METADATA-timestamp", noted.broker_timestamp.map(rfc3339::from_ms));

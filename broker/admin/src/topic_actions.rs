@@ -29,7 +29,9 @@ pub(crate) async fn terminate(call: Call) -> Result<Reply, Refusal> {
 pub(crate) async fn terminate_partitions(call: Call) -> Result<Reply, Refusal> {
     let topic = stored(&call, "Termination")?;
     if call.handle().partitions(topic.clone()).await?.is_none() {
-        return Err(Refusal::not_allowed("Termination of a non-partitioned topic is not allowed using partitioned-terminate, please use terminate commands"));
+        return Err(Refusal::not_allowed(
+            "Termination of a non-partitioned topic is not allowed using partitioned-terminate, please use terminate commands",
+        ));
     }
     let mut ends = BTreeMap::new();
     for part in parts(&call, topic).await? {

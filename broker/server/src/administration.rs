@@ -215,9 +215,7 @@ impl Handle {
             WhichEntry::At(at) => Ok(Some(at).filter(|at| topic.holds(*at))),
             WhichEntry::FromFirst(n) => Ok(topic.nth_entry(n, false)),
             WhichEntry::FromLast(n) => Ok(topic.nth_entry(n, true)),
-            WhichEntry::Unacked(subscription, n) => {
-                topic.nth_unacked(&subscription, n).map_err(|error| unmoved(error, of, subscription))
-            }
+            WhichEntry::Unacked(subscription, n) => topic.nth_unacked(&subscription, n).map_err(|error| unmoved(error, of, subscription)),
         };
         let Some(at) = with_topic(&self.shared, name, locate).await?? else { return Ok(None) };
         let (tell, told) = oneshot::channel();
@@ -257,7 +255,8 @@ impl Handle {
                     let Some(end) = entries.last().map(|entry| entry.id) else { break };
                     next = end.0 + 1;
                     scan.entries += entries.len() as u64;
-                    scan.messages += entries.iter().map(|e| wire::payload::peek(&e.bytes).map_or(1, |peek| u64::from(peek.messages))).sum::<u64>();
+                    scan.messages +=
+                        entries.iter().map(|e| wire::payload::peek(&e.bytes).map_or(1, |peek| u64::from(peek.messages))).sum::<u64>();
                     scan.first = scan.first.or(Some(Position { ledger: run.ledger, entry: from }));
                     scan.last = Some(Position { ledger: run.ledger, entry: end });
                 }

@@ -2,7 +2,8 @@
 
 use ledger::{LedgerId, Position, StoreError};
 use topic::{
-    Ack, AttachConsumer, AttachProducer, CompactionDone, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, Publish, ReadOutcome, SeekTo, Tag,
+    Ack, AttachConsumer, AttachProducer, CompactionDone, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, Publish,
+    ReadOutcome, SeekTo, Tag,
 };
 use wire::{Command, TopicName};
 

@@ -56,9 +56,9 @@ mod worker;
 
 pub use administration::{BacklogScan, WhichEntry, position};
 pub use auth::{Access, Algorithm, AuthSettings, Credentials, Denied, Identity, Secret, Signer, TokenSettings, new_key_pair};
+pub use handle::{AdvertisedListener, Endpoints, Handle, TopicError};
 /// A place in a topic, and what may be asked about one, so that callers need not know the rooms below.
 pub use ledger::Position;
-pub use handle::{AdvertisedListener, Endpoints, Handle, TopicError};
 pub use metrics::{ServerStats, WorkerStats};
 pub use period::WriteLatency;
 

@@ -2,18 +2,16 @@
 
 use wire::ServerError;
 
-use crate::consumer::Consumer;
 use crate::compaction::COMPACTION_CURSOR;
 use crate::compaction::view::View;
+use crate::consumer::Consumer;
 use crate::dedup::DEDUPLICATION_CURSOR;
 use crate::errand::SubscriptionIndex;
 use crate::event::{AttachConsumer, AttachProducer, StartAt};
 use crate::subscription::{Asked, Phase, Waiter};
 use crate::terminate::TERMINATED;
 use crate::topic::Seat;
-use crate::{
-    AccessMode, ConsumerKey, ConsumerSlot, Effect, ProducerKey, ProducerSlot, Reply, SubscriptionKind, Topic, Turn,
-};
+use crate::{AccessMode, ConsumerKey, ConsumerSlot, Effect, ProducerKey, ProducerSlot, Reply, SubscriptionKind, Topic, Turn};
 
 /// An answer that is an error.
 type Refusal = (ServerError, String);

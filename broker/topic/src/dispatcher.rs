@@ -12,8 +12,8 @@ mod single_active;
 use ledger::{AckSet, Cursor, Entry, Position};
 use slab::Slab;
 
-use crate::consumer::{Consumer, ConsumerIndex, Parcel};
 use crate::compaction::view::View;
+use crate::consumer::{Consumer, ConsumerIndex, Parcel};
 use crate::delayed::Delayed;
 use crate::errand::SubscriptionIndex;
 use crate::growth::Growth;

@@ -149,12 +149,7 @@ impl Ledgers {
     }
 
     /// Sets properties of the topic, or takes some away (none), and has that recorded; returns the revision to wait for.
-    pub(crate) fn change_properties(
-        &mut self,
-        changes: Vec<(String, Option<String>)>,
-        errands: &mut Errands,
-        turn: &mut Turn<'_>,
-    ) -> u64 {
+    pub(crate) fn change_properties(&mut self, changes: Vec<(String, Option<String>)>, errands: &mut Errands, turn: &mut Turn<'_>) -> u64 {
         for (key, value) in changes {
             match value {
                 Some(value) => self.chain.set_property(&key, value),

@@ -211,7 +211,8 @@ impl Topic {
         let last = self.ledgers.chain.last_confirmed();
         let indices: Vec<SubscriptionIndex> = self.subscriptions.iter().map(|(index, _)| index).collect();
         for index in indices {
-            let ours = self.subscriptions.get(index).is_none_or(|s| !s.is_open() || s.name == DEDUPLICATION_CURSOR || s.name == COMPACTION_CURSOR);
+            let ours =
+                self.subscriptions.get(index).is_none_or(|s| !s.is_open() || s.name == DEDUPLICATION_CURSOR || s.name == COMPACTION_CURSOR);
             if !ours {
                 self.leave_behind(turn, index, last);
             }

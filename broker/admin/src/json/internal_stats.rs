@@ -152,12 +152,7 @@ impl InternalStats {
             last_confirmed_entry: stats.last_confirmed,
             state: if stats.state.is_empty() { "LedgerOpened" } else { stats.state },
             ledgers: stats.ledgers.into_iter().enumerate().map(ledger).collect(),
-            cursors: stats
-                .subscriptions
-                .into_iter()
-                .chain(stats.own_cursors)
-                .map(|s| (s.name.clone(), CursorJson::new(s)))
-                .collect(),
+            cursors: stats.subscriptions.into_iter().chain(stats.own_cursors).map(|s| (s.name.clone(), CursorJson::new(s))).collect(),
             schema_ledgers: Vec::new(),
             compacted_ledger: match stats.compaction.ledger {
                 Some((id, entries, size)) => LedgerJson::new(id, entries, size),

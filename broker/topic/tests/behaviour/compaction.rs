@@ -257,7 +257,11 @@ fn a_topic_is_compacted_by_itself_when_enough_was_published() {
     owner.settle();
     assert_eq!(owner.topic.compaction_status(), &CompactionStatus::NotRun);
     let sent = sixty(&mut owner);
-    assert_eq!(owner.topic.stats().ledgers.first().map(|ledger| ledger.0), owner.topic.stats().ledgers.first().map(|l| l.0.min(2)), "not trimmed before");
+    assert_eq!(
+        owner.topic.stats().ledgers.first().map(|ledger| ledger.0),
+        owner.topic.stats().ledgers.first().map(|l| l.0.min(2)),
+        "not trimmed before"
+    );
     owner.wait(60_000);
     owner.settle();
     assert_eq!(owner.topic.compaction_status(), &CompactionStatus::Success);
