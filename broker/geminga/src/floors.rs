@@ -14,7 +14,9 @@ use metadata::clusters::Cluster;
 use metadata::namespaces::Policies;
 use serde_json::{Value, json};
 use server::{AuthSettings, CrowdLimit, Listen, ServerSettings, TlsSettings, TokenSettings};
-use topic::{CompactionRules, Deduplication, DispatchRates, PublishRates, Quota, QuotaPolicy, Quotas, Rate, Rates, SharedLimiter, TopicSettings};
+use topic::{
+    CompactionRules, Deduplication, DispatchRates, PublishRates, Quota, QuotaPolicy, Quotas, Rate, Rates, SharedLimiter, TopicSettings,
+};
 
 use crate::config::auth::Provider;
 use crate::config::checks::exposure;

@@ -48,8 +48,7 @@ impl Worker {
 
     /// Whether a connection is not to be read for what is held of it.
     pub(crate) fn has_too_much_held(&mut self, key: ConnectionKey) -> bool {
-        let settings = &self.shared.settings;
-        let limit = held_limit(settings.held_publish_bytes, settings.publish_share(), self.held_publishes);
+        let limit = held_limit(self.shared.settings.held_publish_bytes, self.shares.publish_bytes, self.held_publishes);
         let held = self.connections.get_mut(key.slot, key.generation).map_or(0, |connection| connection.held_publishes);
         held > 0 && held >= limit
     }

@@ -14,8 +14,8 @@ use ledger::{EntryCache, StoreHealth};
 use topic::{Effects, Now};
 use wire::TopicName;
 
-use crate::catch_up::{self, CatchUp};
 use crate::callers::Callers;
+use crate::catch_up::{self, CatchUp};
 use crate::clock::Clock;
 use crate::connection::{self, Connection};
 use crate::gather::Gather;
@@ -222,7 +222,7 @@ impl Worker {
     }
 
     /// When there is a reason for a turn even if nothing happens, by the clock.
-    fn next_reason(&self) -> Option<u64> {
+    fn next_reason(&mut self) -> Option<u64> {
         let catch_up = self.catch_up.next(self.now.monotonic_ms);
         let period = [self.period.ends_ms()];
         let due = self.timers.next().into_iter().chain(self.next_sweep).chain(self.patience_ends());

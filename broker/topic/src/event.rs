@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use ledger::{CursorState, EntryCache, LedgerId, LedgerLimits, Position, Retention, StoreError, StoredEntry};
 
-use crate::{AccessMode, CompactionRules, ConsumerKey, ConsumerSlot, Effects, Idleness, Limits, ProducerKey, ProducerSlot, Quotas, Rates, Tag};
+use crate::{
+    AccessMode, CompactionRules, ConsumerKey, ConsumerSlot, Effects, Idleness, Limits, ProducerKey, ProducerSlot, Quotas, Rates, Tag,
+};
 
 /// The owner's clocks, read once a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -79,14 +79,14 @@ impl Topic {
         match search.poll(Errand::ExpiryProbe, &mut lent, turn) {
             Some(young) => {
                 let upto = self.ledgers.chain.previous(young);
-                self.leave_behind(turn, upto);
+                self.expire_all(turn, upto);
             }
             None => self.expiry.search = Some(search),
         }
     }
 
     /// Takes everything up to `upto` as acked by subscriptions that have not had it.
-    pub(crate) fn leave_behind(&mut self, turn: &mut Turn<'_>, upto: Position) {
+    pub(crate) fn expire_all(&mut self, turn: &mut Turn<'_>, upto: Position) {
         let indices: Vec<SubscriptionIndex> = self.subscriptions.iter().map(|(index, _)| index).collect();
         for index in indices {
             if self.subscriptions.get(index).is_some_and(Subscription::expires) {

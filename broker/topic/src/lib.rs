@@ -71,8 +71,8 @@ pub use keys::{ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, ProducerSl
 pub use limits::{Kinds, Limits};
 pub use moves::Unmoved;
 pub use nonpersistent::NonPersistentTopic;
-pub use subscription::Asked;
 pub use quota::{Quota, QuotaPolicy, Quotas};
 pub use rate::{Rate, SharedLimiter};
 pub use rates::{DispatchRates, PublishRates, Rates};
+pub use subscription::Asked;
 pub use topic::Topic;

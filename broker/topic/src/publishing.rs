@@ -9,7 +9,6 @@ use wire::ServerError;
 use crate::dedup::Known;
 use crate::event::Publish;
 use crate::peek::{entry_meta, is_unfinished};
-use crate::producers::Answered;
 use crate::terminate::TERMINATED;
 use crate::{Effect, ProducerKey, ProducerSlot, Topic, TopicSettings, Turn};
 
@@ -229,13 +228,13 @@ impl Topic {
     pub(crate) fn refuse_publishes_without_place(&mut self, turn: &mut Turn<'_>) {
         let late: Vec<Waiting> = self.publishes.waiting.drain(self.publishes.assigned..).collect();
         for Waiting { producer, sequence, bytes, .. } in late {
-            let Answered { to, key, closed } = self.producers.answered(producer);
-            match (to, key) {
+            let answered = self.producers.answered(producer);
+            match (answered.to, answered.key) {
                 (Some(to), _) => turn.out.push(refused_by_end(to, sequence, held_bytes(&bytes))),
                 (None, Some(to)) => turn.out.push(Effect::Forgotten { to, bytes: held_bytes(&bytes) }),
                 (None, None) => {}
             }
-            answer_close(turn, key, closed);
+            answered.close(turn.out);
         }
     }
 

@@ -228,7 +228,7 @@ impl Topic {
         }
         self.quota_watch.evictions.0 += 1;
         let upto = chain.skip(mark_delete, enough);
-        self.leave_behind(turn, upto);
+        self.expire_all(turn, upto);
     }
 }
 
