@@ -9,6 +9,7 @@ use client::{Client, Message, Options, ProducerOptions};
 use geminga_tests::harness;
 use perf::{
     broker::{BrokerChoice, Product, Started},
+    interrupt::Interrupt,
     result::Durability,
     sample::Watch,
 };
@@ -18,7 +19,7 @@ const TOPIC: &str = "persistent://public/default/perf-brokers";
 fn started(choice: BrokerChoice) -> Started {
     let executable = Some(harness::binary().to_owned());
     let choice = BrokerChoice { start: Some(Product::Geminga), executable, ..choice };
-    choice.start().expect("geminga can be started").expect("it was asked for")
+    choice.start(&Interrupt::never()).expect("geminga can be started").expect("it was asked for")
 }
 
 async fn send(broker: &Started) -> Duration {
@@ -93,7 +94,9 @@ async fn a_receipt_waits_for_a_slow_disk() {
 fn a_broker_that_does_not_start_tells_what_it_printed() {
     let settings = vec![("numIOThreads".to_owned(), "many".to_owned())];
     let executable = Some(harness::binary().to_owned());
-    let error = BrokerChoice { start: Some(Product::Geminga), settings, executable, ..BrokerChoice::default() }.start().unwrap_err();
+    let error = BrokerChoice { start: Some(Product::Geminga), settings, executable, ..BrokerChoice::default() }
+        .start(&Interrupt::never())
+        .unwrap_err();
     let told = format!("{error:#}");
     assert!(told.contains("numIOThreads") && told.contains("many"), "{told}");
 }
@@ -101,7 +104,7 @@ fn a_broker_that_does_not_start_tells_what_it_printed() {
 #[tokio::test]
 #[ignore = "needs Maven, a JDK of 21 or newer and some hundred megabytes of jars"]
 async fn apache_pulsar_can_be_started_and_takes_messages() {
-    let mut broker = BrokerChoice { start: Some(Product::Pulsar), ..BrokerChoice::default() }.start().unwrap().unwrap();
+    let mut broker = BrokerChoice { start: Some(Product::Pulsar), ..BrokerChoice::default() }.start(&Interrupt::never()).unwrap().unwrap();
     send(&broker).await;
     let about = broker.about();
     assert_eq!((about.product.as_str(), about.chosen["journalSyncData"].as_str()), ("Apache Pulsar", "true"));

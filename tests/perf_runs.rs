@@ -2,6 +2,7 @@
 
 use client::{Client, ConsumerOptions, Inbox, Message, Options, ProducerOptions, SubscriptionType};
 use perf::{
+    interrupt::Interrupt,
     result::BrokerUnderTest,
     run::{Outcome, Run, summary},
     scenario::{Override, resolve},
@@ -32,7 +33,7 @@ async fn make_namespace(broker: &Broker) {
 }
 
 async fn played(run: &Run) -> Outcome {
-    run.run(None).await.unwrap_or_else(|error| panic!("{error:#}"))
+    run.run(None, &Interrupt::never()).await.unwrap_or_else(|error| panic!("{error:#}"))
 }
 
 fn is_valid(outcome: &Outcome) -> bool {

@@ -7,6 +7,7 @@ mod correctness;
 mod latency;
 mod process;
 mod settings;
+mod steadiness;
 
 use std::{fs, path::Path};
 

@@ -14,6 +14,7 @@ use crate::{
     cache::CacheClock,
     course::Look,
     gateways::{Gateways, Plan, Round, Sent},
+    interrupt::Interrupt,
     pods::{Applications, Heard},
     reading::Clock,
     recorder,
@@ -89,8 +90,8 @@ impl Run {
     /// Runs. What goes wrong with messages is told in the record; an error means that there was no run.
     ///
     /// # Errors
-    /// The broker could not be reached or refused what a run needs.
-    pub async fn run(&self, restart: Option<&mut dyn Restart>) -> anyhow::Result<Outcome> {
+    /// The broker could not be reached or refused what a run needs, or the run was interrupted.
+    pub async fn run(&self, restart: Option<&mut dyn Restart>, interrupt: &Interrupt) -> anyhow::Result<Outcome> {
         client::ServiceUrl::parse(&self.broker.service_url)?;
         anyhow::ensure!(
             !self.scenario.broker.tls || self.broker.service_url.starts_with("pulsar+ssl://"),
@@ -102,7 +103,10 @@ impl Run {
         let namespace = self.namespace.clone().unwrap_or_else(own);
         let admin = Admin::new(&self.broker.admin_url)?;
         admin.create_namespace(&namespace, self.scenario.broker.deduplication).await?;
-        let outcome = self.played(&admin, &namespace, started_at_ms, restart).await;
+        let outcome = tokio::select! {
+            outcome = self.played(&admin, &namespace, started_at_ms, restart) => outcome,
+            asked = interrupt.asked() => Err(asked.into()),
+        };
         if self.namespace.is_none()
             && let Err(error) = admin.delete_namespace(&namespace).await
         {
@@ -153,7 +157,7 @@ impl Run {
             let lost = correctness.applications.iter().map(|application| application.missing).sum();
             storm.told(lost)
         });
-        RunResult {
+        let mut result = RunResult {
             format: FORMAT,
             scenario: self.name.clone(),
             started_at_ms,
@@ -173,7 +177,9 @@ impl Run {
             reconnect,
             remarks: window.remarks,
             correctness,
-        }
+        };
+        result.remarks.extend(result.was_measured_cold());
+        result
     }
 
     fn settings(&self) -> Settings {

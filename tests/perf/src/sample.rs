@@ -114,6 +114,8 @@ impl Seen {
                 told.add(before, after);
             }
         }
+        let first = inside.first();
+        (told.age_seconds, told.cpu_seconds_before) = (first.and_then(|look| look.age), first.map(|look| look.cpu));
         let rss = |look: &&Look| look.rss;
         told.rss_max = inside.iter().map(rss).max().unwrap_or(0);
         told.rss_mean = inside.iter().map(rss).sum::<u64>().checked_div(inside.len() as u64).unwrap_or(0);

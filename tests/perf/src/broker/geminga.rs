@@ -14,12 +14,17 @@ use super::{
     BrokerChoice, disk,
     started::{Addresses, Recipe, Started},
 };
-use crate::result::{BrokerUnderTest, Disk};
+use crate::{
+    interrupt::Interrupt,
+    result::{BrokerUnderTest, Disk},
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The setting that makes receipts not wait for the disk.
+const NO_SYNC: &str = "logUnsafeNoSync";
 
 /// Starts it on free ports and a fresh directory.
-pub(super) fn start(choice: &BrokerChoice) -> anyhow::Result<Started> {
+pub(super) fn start(choice: &BrokerChoice, interrupt: &Interrupt) -> anyhow::Result<Started> {
     let program = match &choice.executable {
         Some(path) => path.clone(),
         None => std::env::current_exe().context("this program does not know where it is: give its path by --executable")?,
@@ -28,15 +33,17 @@ pub(super) fn start(choice: &BrokerChoice) -> anyhow::Result<Started> {
     let data = home.path().join("data");
     let file_system = disk::file_system(home.path());
     let settings = settings(choice);
+    let sync_off = settings.iter().any(|(key, value)| key == NO_SYNC && value == "true");
     let about = BrokerUnderTest {
         product: "Geminga".to_owned(),
         version: version(&program)?,
         command: words(&command(&program, &data, &settings, None)),
         chosen: choice.chosen(),
-        durability: choice.durability(file_system == "tmpfs"),
+        durability: BrokerChoice::durability(file_system == "tmpfs", sync_off),
+        receipts: receipts(sync_off),
         disk: Disk {
             file_system,
-            sync_off: choice.sync_off,
+            sync_off,
             write_limit: choice.write_limit_mb.map(bytes_per_second),
             added_sync_ms: choice.added_sync_ms.map(f64::from),
         },
@@ -48,8 +55,18 @@ pub(super) fn start(choice: &BrokerChoice) -> anyhow::Result<Started> {
         ready: Box::new(move |pid| endpoints(&ready, pid)),
         patience: PATIENCE,
         cpus: choice.cpus.clone(),
+        interrupt: interrupt.clone(),
     };
     Started::new(recipe, home, about)
+}
+
+fn receipts(sync_off: bool) -> String {
+    let words = if sync_off {
+        "nothing: the log is not synced"
+    } else {
+        "a sync of the log; one sync serves all that arrived while the one before it ran"
+    };
+    words.to_owned()
 }
 
 /// The settings of the command line, and those that stand for another disk.
@@ -57,7 +74,7 @@ fn settings(choice: &BrokerChoice) -> Vec<(String, String)> {
     let mut settings = choice.settings.clone();
     let mut add = |key: &str, value: String| settings.push((key.to_owned(), value));
     if choice.sync_off {
-        add("logUnsafeNoSync", "true".to_owned());
+        add(NO_SYNC, "true".to_owned());
     }
     if let Some(mb) = choice.write_limit_mb {
         add("logTestWriteLimitBytesPerSecond", bytes_per_second(mb).to_string());

@@ -1,5 +1,7 @@
 //! The tables of a run, as titles, heads and rows: the page and the README show the same.
 
+use serde_json::Value;
+
 use super::figures::{megabytes, micros, number, percentile, seconds, whole};
 use crate::result::{Durability, LatencySummary, PERCENTILES, ProcessUse, RunResult, ThreadKind, Verdict};
 
@@ -185,11 +187,14 @@ pub(crate) fn conditions(run: &RunResult) -> Vec<(String, String)> {
     let mut rows = vec![
         ("broker", format!("{} {}", broker.product, broker.version)),
         ("durability", durability(&broker.durability)),
+        ("a receipt waits for", broker.receipts.clone()),
         ("storage", disk(run)),
         ("service URL", broker.service_url.clone()),
         ("chosen settings", chosen(run)),
         ("broker's processors", broker.cpus.clone().unwrap_or_else(|| "all".to_owned())),
         ("started as", broker.command.join(" ")),
+        ("warm-up", warm_up(&settings.scenario)),
+        ("the broker when the window began", age(run)),
         (
             "machine",
             format!(
@@ -206,6 +211,28 @@ pub(crate) fn conditions(run: &RunResult) -> Vec<(String, String)> {
     ];
     rows.retain(|(_, value)| !value.is_empty());
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// What was sent before the window; nothing for a record that does not tell.
+fn warm_up(scenario: &Value) -> String {
+    let field = |name: &str| scenario.pointer(&format!("/warmUp/{name}")).and_then(Value::as_f64).filter(|value| *value > 0.0);
+    let length = [field("seconds").map(seconds), field("messages").map(|messages| format!("{} messages", whole(messages)))];
+    let length = length.into_iter().flatten().collect::<Vec<_>>().join(" or ");
+    match (length.is_empty(), field("rounds")) {
+        (true, Some(_)) => "none".to_owned(),
+        (false, Some(rounds)) => {
+            let rounds = if rounds > 1.0 { format!(" in {rounds:.0} rounds") } else { String::new() };
+            let pause = field("pauseSeconds").map(|pause| format!(", then {} without load", seconds(pause))).unwrap_or_default();
+            format!("{length} of the same load{rounds}, received in full{pause}; checked and not measured")
+        }
+        _ => String::new(),
+    }
+}
+
+fn age(run: &RunResult) -> String {
+    let Some(broker) = run.brokers.first() else { return String::new() };
+    let aged = broker.age_seconds.zip(broker.cpu_seconds_before);
+    aged.map(|(age, cpu)| format!("its process was {} old and had used {} of CPU", seconds(age), seconds(cpu))).unwrap_or_default()
 }
 
 fn durability(durability: &Durability) -> String {
