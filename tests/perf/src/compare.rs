@@ -186,7 +186,8 @@ impl Comparison {
 
     fn headline(&self) -> String {
         let (a, b) = (&self.a, &self.b);
-        format!("{}: A = {} ({} runs), B = {} ({} runs)", a.first().scenario, a.name, a.runs.len(), b.name, b.runs.len())
+        let count = |set: &Set| if set.runs.len() == 1 { "1 run".to_owned() } else { format!("{} runs", set.runs.len()) };
+        format!("{}: A = {} ({}), B = {} ({})", a.first().scenario, a.name, count(a), b.name, count(b))
     }
 
     fn head(&self) -> Vec<String> {

@@ -31,6 +31,7 @@ pub(crate) fn run_page(run: &RunResult, charts: &[Chart]) -> anyhow::Result<Stri
         div .charts { @for chart in charts { (figure(chart)) } }
         @for section in sections(run) {
             h2 { (section.title) }
+            p .note { (section.note) }
             (table(&section.head.iter().map(String::as_str).collect::<Vec<_>>(), &section.rows))
         }
         h2 { "Conditions" }

@@ -3,19 +3,21 @@
 use serde_json::Value;
 
 use super::figures::{megabytes, micros, number, percentile, seconds, whole};
-use crate::result::{Durability, LatencySummary, PERCENTILES, ProcessUse, RunResult, ThreadKind, Verdict};
+use crate::result::{BUSY_SHARE, Durability, LatencySummary, PERCENTILES, ProcessUse, RunResult, ThreadKind, Verdict};
 
 /// A table under its title.
 #[derive(Clone, Debug)]
 pub(crate) struct Section {
     pub(crate) title: &'static str,
+    /// How to read it.
+    pub(crate) note: String,
     pub(crate) head: Vec<String>,
     pub(crate) rows: Vec<Vec<String>>,
 }
 
 impl Section {
-    fn new(title: &'static str, head: &[&str], rows: Vec<Vec<String>>) -> Option<Self> {
-        (!rows.is_empty()).then(|| Self { title, head: head.iter().map(|&name| name.to_owned()).collect(), rows })
+    fn new(title: &'static str, note: &str, head: &[&str], rows: Vec<Vec<String>>) -> Option<Self> {
+        (!rows.is_empty()).then(|| Self { title, note: note.to_owned(), head: head.iter().map(|&name| name.to_owned()).collect(), rows })
     }
 }
 
@@ -29,16 +31,16 @@ pub(crate) fn sections(run: &RunResult) -> Vec<Section> {
 pub(crate) fn key_figures(run: &RunResult) -> Vec<(&'static str, String)> {
     let window = &run.throughput.window;
     let mut figures = vec![
-        ("published per second", whole(window.published_per_second())),
-        ("delivered per second", whole(window.delivered_per_second())),
+        ("messages published per second", whole(window.published_per_second())),
+        ("messages delivered per second", whole(window.delivered_per_second())),
     ];
     let mut latency = |name, summary: &LatencySummary, at| {
         figures.extend(summary.percentile(at).map(|value| (name, micros(value as f64))));
     };
-    latency("publish p50", &run.latency.publish, 50.0);
-    latency("publish p99", &run.latency.publish, 99.0);
-    latency("end to end p50", &run.latency.end_to_end, 50.0);
-    latency("end to end p99", &run.latency.end_to_end, 99.0);
+    latency("publish latency p50", &run.latency.publish, 50.0);
+    latency("publish latency p99", &run.latency.publish, 99.0);
+    latency("end to end latency p50", &run.latency.end_to_end, 50.0);
+    latency("end to end latency p99", &run.latency.end_to_end, 99.0);
     figures.extend(run.broker_cpu_per_million().map(|cpu| ("broker CPU per million published", seconds(cpu))));
     figures.extend(run.brokers.first().map(|broker| ("broker memory at most", megabytes(broker.rss_max as f64))));
     figures
@@ -62,7 +64,15 @@ fn latency(run: &RunResult) -> Option<Section> {
     };
     let mut rows = vec![row("publish", &run.latency.publish), row("end to end", &run.latency.end_to_end)];
     rows.extend(run.latency.applications.iter().map(|(name, summary)| row(name, summary)));
-    Some(Section { title: "Latency", head, rows })
+    let from = match run.throughput.window.offered_per_second {
+        Some(_) => "from the moment when a message was due",
+        None => "from the moment when a message was sent",
+    };
+    let note = format!(
+        "Publish: {from} to its receipt. End to end: from the same moment to the application. All messages of the window count, also those \
+         whose receipt or delivery came after it."
+    );
+    Some(Section { title: "Latency", note, head, rows })
 }
 
 fn catch_up(run: &RunResult) -> Option<Section> {
@@ -72,7 +82,9 @@ fn catch_up(run: &RunResult) -> Option<Section> {
         vec![one.application.clone(), format!("{:.1} s", one.joined), backlog, since(one.since_run_start), since(one.since_join)]
     };
     let head = ["application", "joined at", "backlog then", "caught up, since the run's start", "caught up, since it joined"];
-    Section::new("Catching up", &head, run.catch_up.iter().map(row).collect())
+    let note = "Two clocks: since the measured window began, and since the application joined. An application has caught up when no more \
+                waits for it than is published in 0.2 s.";
+    Section::new("Catching up", note, &head, run.catch_up.iter().map(row).collect())
 }
 
 fn processes(run: &RunResult) -> Option<Section> {
@@ -103,10 +115,14 @@ fn processes(run: &RunResult) -> Option<Section> {
         "RSS mean",
         "RSS max",
         "voluntary switches per million",
-        "involuntary",
-        "written",
+        "involuntary switches per million",
+        "written to storage",
     ];
-    Section::new("Processes, in the measured window", &head, run.brokers.iter().chain(&run.generator).map(row).collect())
+    let note = match run.throughput.window.applications {
+        0 | 1 => "Per million: for each million of messages that were published.".to_owned(),
+        several => format!("Per million: for each million of messages that were published, each of which was delivered {several} times."),
+    };
+    Section::new("Processes, in the measured window", &note, &head, run.brokers.iter().chain(&run.generator).map(row).collect())
 }
 
 fn kinds(run: &RunResult) -> Option<Section> {
@@ -117,11 +133,20 @@ fn kinds(run: &RunResult) -> Option<Section> {
         let most = of_kind.iter().map(|thread| thread.share).fold(0.0, f64::max);
         let switches: f64 = of_kind.iter().map(|thread| thread.voluntary_switches).sum();
         let (total, most) = (format!("{:.1} %", total * 100.0), format!("{:.1} %", most * 100.0));
-        vec![name.to_owned(), of_kind.len().to_string(), total, most, whole(switches)]
+        let busy = of_kind.iter().filter(|thread| thread.share > BUSY_SHARE).count();
+        vec![name.to_owned(), of_kind.len().to_string(), busy.to_string(), total, most, whole(switches)]
     };
     let kinds = [(ThreadKind::Loop, "I/O loops"), (ThreadKind::LogWriter, "log writer, storage"), (ThreadKind::Helper, "helpers")];
-    let head = ["broker threads", "threads", "share of a core, all", "the busiest", "voluntary switches per second"];
-    Section::new("Broker threads by kind", &head, kinds.map(row).to_vec())
+    let head = [
+        "broker threads",
+        "threads",
+        "above 5 % of a core",
+        "share of a core, all",
+        "share of a core, the busiest",
+        "voluntary switches per second",
+    ];
+    let note = format!("CPU time over {:.0} s inside the window.", threads.seconds);
+    Section::new("Broker threads by kind", &note, &head, kinds.map(row).to_vec())
 }
 
 fn cache(run: &RunResult) -> Option<Section> {
@@ -138,7 +163,9 @@ fn cache(run: &RunResult) -> Option<Section> {
         cache.storage_bytes.map_or_else(|| "–".to_owned(), |bytes| megabytes(bytes as f64)),
     ];
     let head = ["source", "hit ratio", "hits", "misses", "storage reads", "entries read", "bytes read"];
-    Section::new("Entry cache", &head, vec![row])
+    let note = "Entries that consumers were given, from the window's beginning until everything had arrived: from memory (hits), or read \
+                from storage.";
+    Section::new("Entry cache", note, &head, vec![row])
 }
 
 fn reconnect(run: &RunResult) -> Option<Section> {
@@ -152,7 +179,8 @@ fn reconnect(run: &RunResult) -> Option<Section> {
         whole(storm.acknowledged_lost as f64),
     ];
     let head = ["gateways", "broker away", "all attached after", "all publish after", "acknowledged and lost"];
-    Section::new("Reconnect storm", &head, vec![row])
+    let note = "Seconds since the broker took connections again.";
+    Section::new("Reconnect storm", note, &head, vec![row])
 }
 
 fn host(run: &RunResult) -> Option<Section> {
@@ -166,8 +194,10 @@ fn host(run: &RunResult) -> Option<Section> {
         number(host.load_before),
         if host.is_noisy() { "noisy" } else { "quiet" }.to_owned(),
     ];
-    let head = ["processors", "busy", "by others", "stolen", "waiting for storage", "load average before", "host"];
-    Section::new("Host", &head, vec![row])
+    let head =
+        ["processors", "busy", "busy with other processes", "taken away by the host", "waiting for storage", "load average before", "host"];
+    let note = "Processors on average over the window. A host is noisy when other processes use more than 5 % of it, or more than 1 % is taken away.";
+    Section::new("Host", note, &head, vec![row])
 }
 
 fn correctness(run: &RunResult) -> Option<Section> {
@@ -177,7 +207,8 @@ fn correctness(run: &RunResult) -> Option<Section> {
         std::iter::once(application.name.clone()).chain(counts.map(|count| whole(count as f64))).collect()
     };
     let head = ["application", "received", "duplicates", "out of order", "invalid", "missing"];
-    Section::new("Correctness, warm-up included", &head, run.correctness.applications.iter().map(row).collect())
+    let note = "A run is valid when nothing is out of order, invalid or missing. Duplicates are counted and allowed.";
+    Section::new("Correctness, warm-up included", note, &head, run.correctness.applications.iter().map(row).collect())
 }
 
 /// The broker, the disk and the machine: name and value.
@@ -195,6 +226,7 @@ pub(crate) fn conditions(run: &RunResult) -> Vec<(String, String)> {
         ("started as", broker.command.join(" ")),
         ("warm-up", warm_up(&settings.scenario)),
         ("the broker when the window began", age(run)),
+        ("entry cache", if run.cache.is_none() { "the broker does not tell of it".to_owned() } else { String::new() }),
         (
             "machine",
             format!(

@@ -46,6 +46,9 @@ pub struct ProcessPoint {
     pub rss: u64,
 }
 
+/// A thread with more than this share of a core is called busy.
+pub const BUSY_SHARE: f64 = 0.05;
+
 /// Where the CPU time went, thread by thread.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ThreadShares {

@@ -6,11 +6,8 @@ use anyhow::Context;
 
 use crate::{
     machine::{field, kibibytes},
-    result::{ThreadKind, ThreadShare, ThreadShares},
+    result::{BUSY_SHARE, ThreadKind, ThreadShare, ThreadShares},
 };
-
-/// A loop with more than this share of a core is called busy.
-const BUSY: f64 = 0.05;
 
 /// Counters of a process at one moment.
 #[derive(Clone, Debug)]
@@ -103,7 +100,7 @@ pub(super) fn shares(before: &Look, after: &Look) -> ThreadShares {
     let mut threads: Vec<ThreadShare> = after.threads.iter().map(share).collect();
     threads.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| a.name.cmp(&b.name)));
     let loops = || threads.iter().filter(|thread| thread.kind == ThreadKind::Loop);
-    let (all, busy) = (loops().count() as u64, loops().filter(|thread| thread.share > BUSY).count() as u64);
+    let (all, busy) = (loops().count() as u64, loops().filter(|thread| thread.share > BUSY_SHARE).count() as u64);
     // An idle loop says something; an idle helper does not.
     threads.retain(|thread| thread.kind == ThreadKind::Loop || thread.share > 0.0);
     ThreadShares { from: 0.0, seconds, loops: all, busy_loops: busy, threads }
