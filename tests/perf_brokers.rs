@@ -155,6 +155,32 @@ async fn a_broker_that_is_kept_serves_several_runs_and_goes_with_its_keeper() {
     assert!(!file.exists(), "the file says where a broker is that is gone");
 }
 
+/// What a directory has to hold to pass for the home of a JDK.
+fn home_of_java(version: &str) -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join("bin")).unwrap();
+    fs::write(home.path().join("bin/java"), "").unwrap();
+    fs::write(home.path().join("release"), format!("JAVA_VERSION=\"{version}\"\n")).unwrap();
+    home
+}
+
+fn what_is_missing(java: &Path) -> String {
+    let empty = tempfile::tempdir().unwrap();
+    let mut run = Command::new(harness::binary());
+    run.args(["perf", "run", "tiny", "--quiet", "--start", "pulsar", "--executable"]).arg(java);
+    let output = run.env("PATH", empty.path()).env("XDG_CACHE_HOME", empty.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_peer_that_cannot_be_started_tells_what_to_install() {
+    let told = what_is_missing(home_of_java("17.0.15").path());
+    assert!(told.contains("is Java 17") && told.contains("needs 21 or newer"), "{told}");
+    let told = what_is_missing(home_of_java("25.0.1").path());
+    assert!(told.contains("install Maven") && told.contains("--service-url"), "{told}");
+}
+
 #[tokio::test]
 #[ignore = "needs Maven, a JDK of 21 or newer and some hundred megabytes of jars"]
 async fn apache_pulsar_can_be_started_and_takes_messages() {

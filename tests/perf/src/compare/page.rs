@@ -214,7 +214,7 @@ fn table(of: &Comparison) -> Markup {
 fn figure(of: &Comparison, chart: &Pair) -> Markup {
     html! {
         h2 { (chart.title) }
-        figure id=(chart.id) {
+        figure id=(chart.id) class=[matches!(chart.drawn, Drawn::Together(_)).then_some("full")] {
             p .note { (chart.note) }
             @match &chart.drawn {
                 Drawn::Together(svg) => (PreEscaped(svg)),
