@@ -190,3 +190,17 @@ fn a_large_change_is_told_as_a_ratio_too() {
     let line = text.lines().find(|line| line.starts_with("broker CPU s per million published")).unwrap();
     assert!(line.contains("−97.") && line.contains("times less"), "{line}");
 }
+
+#[test]
+fn a_set_that_was_measured_while_it_warmed_up_is_told() {
+    let steady = |rate, seed| Made { cpu: 20.0, ..plain(rate, seed) };
+    let alone = |run: RunResult| RunResult { catch_up: Vec::new(), reconnect: None, ..run };
+    let mut cold: Vec<RunResult> = runs(&[1e5, 1e5], 0, steady).into_iter().map(alone).collect();
+    let warm = cold.clone();
+    for point in &mut cold[0].brokers[0].timeline {
+        point.cores *= if point.second < 20.0 { 2.0 } else { 1.0 };
+    }
+    let warnings = compared(cold, runs(&[1e5, 1e5], 1, steady)).warnings;
+    assert!(warnings.iter().any(|warning| warning.starts_with("in 1 of 2 runs of old the broker became cheaper")), "{warnings:?}");
+    assert_eq!(compared(warm, runs(&[1e5, 1e5], 1, steady)).warnings, Vec::<String>::new());
+}

@@ -16,12 +16,17 @@ pub(super) struct Difference {
     pub(super) is_subject: bool,
 }
 
+/// Values above this length are told one after the other.
+const LONG: usize = 40;
 const ABSENT: &str = "(not set)";
 /// Where the scenario says how many producers are created at a time.
 const PRECREATE: &str = "precreateConcurrency";
 
 impl Difference {
     pub(super) fn told(&self) -> String {
+        if self.a.len().max(self.b.len()) > LONG {
+            return format!("{} – A: {} – B: {}", self.name, self.a, self.b);
+        }
         format!("{}: {} in A, {} in B", self.name, self.a, self.b)
     }
 

@@ -196,7 +196,7 @@ fn table(of: &Comparison) -> Markup {
     html! {
         div .wide {
             table {
-                thead { tr { th { "" } th { "A: " (of.a.name) } th { "B: " (of.b.name) } th { "change" } th .text { "" } } }
+                thead { tr { th { "median (least–greatest)" } th { "A: " (of.a.name) } th { "B: " (of.b.name) } th { "change, B against A" } th .text { "" } } }
                 tbody {
                     @for row in &of.rows {
                         @let cells = row.cells();
