@@ -3,7 +3,10 @@
 use serde::Serialize;
 
 use crate::{
-    report::figures::{megabytes, micros, number, whole},
+    report::{
+        figures::{megabytes, micros, number, whole},
+        sections::slowest_from_the_start,
+    },
     result::{LatencySummary, ProcessUse, RunResult, ThreadKind},
 };
 
@@ -130,6 +133,7 @@ const METRICS: &[Metric] = &[
     metric("end to end latency p99", Good::Low, micros, |run| percentile(&run.latency.end_to_end, 99.0)),
     metric("end to end latency p99.9", Good::Low, micros, |run| percentile(&run.latency.end_to_end, 99.9)),
     metric("end to end latency max", Good::Low, micros, |run| most(&run.latency.end_to_end)),
+    metric("end to end latency p99, there from the start", Good::Low, micros, |run| percentile(slowest_from_the_start(run)?, 99.0)),
     metric("broker CPU s per million published", Good::Low, number, RunResult::broker_cpu_per_million),
     metric("broker CPU s per GB published", Good::Low, number, RunResult::broker_cpu_per_gigabyte),
     metric("broker cores busy", Good::Neither, number, |run| {
