@@ -7,6 +7,8 @@ use std::fmt::{Display, Write};
 pub(crate) enum Kind {
     Counter,
     Gauge,
+    Histogram,
+    Summary,
 }
 
 /// A family's head.
@@ -20,6 +22,14 @@ pub(crate) struct Family {
 impl Family {
     pub(crate) const fn counter(name: &'static str, help: &'static str) -> Self {
         Self { name, kind: Kind::Counter, help }
+    }
+
+    pub(crate) const fn histogram(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: Kind::Histogram, help }
+    }
+
+    pub(crate) const fn summary(name: &'static str, help: &'static str) -> Self {
+        Self { name, kind: Kind::Summary, help }
     }
 
     pub(crate) const fn gauge(name: &'static str, help: &'static str) -> Self {
@@ -40,6 +50,8 @@ impl Exposition {
         let kind = match family.kind {
             Kind::Counter => "counter",
             Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+            Kind::Summary => "summary",
         };
         let Family { name, help, .. } = family;
         // Writing to a string cannot fail.
@@ -50,6 +62,11 @@ impl Exposition {
     /// One number of the family begun last; `labels` as [`label`] made them, separated by commas.
     pub(crate) fn sample(&mut self, labels: &str, value: impl Display) {
         let _ = writeln!(self.text, "{}{{{labels}}} {value}", self.name);
+    }
+
+    /// The samples of a histogram or summary: `suffix` is one of `_bucket`, `_sum` and `_count`.
+    pub(crate) fn part(&mut self, suffix: &str, labels: &str, value: impl Display) {
+        let _ = writeln!(self.text, "{}{suffix}{{{labels}}} {value}", self.name);
     }
 
     /// A family of one number.
@@ -100,18 +117,20 @@ pub(crate) mod parser {
                 assert!(!help.is_empty() && helped.insert(name.to_owned()), "{line}");
             } else if let Some(rest) = line.strip_prefix("# TYPE ") {
                 let (name, kind) = rest.split_once(' ').unwrap_or_else(|| panic!("{line}"));
-                assert!(["counter", "gauge"].contains(&kind), "{line}");
+                assert!(["counter", "gauge", "histogram", "summary"].contains(&kind), "{line}");
                 assert!(!families.contains_key(name), "family told twice: {line}");
                 assert!(helped.contains(name), "no help before {line}");
                 name.clone_into(&mut current);
                 families.insert(current.clone(), BTreeMap::new());
             } else {
-                let (name, rest) = line.split_once('{').unwrap_or_else(|| panic!("{line}"));
-                assert_eq!(name, current, "sample outside its family: {line}");
+                let (sample, rest) = line.split_once('{').unwrap_or_else(|| panic!("{line}"));
+                let suffix = sample.strip_prefix(&*current).unwrap_or_else(|| panic!("sample outside its family: {line}"));
+                assert!(["", "_bucket", "_sum", "_count"].contains(&suffix), "sample outside its family: {line}");
+                let name = current.as_str();
                 let (labels, value) = rest.rsplit_once("} ").unwrap_or_else(|| panic!("{line}"));
                 check_labels(labels);
                 let value: f64 = value.parse().unwrap_or_else(|_| panic!("{line}"));
-                let before = families.get_mut(name).unwrap().insert(labels.to_owned(), value);
+                let before = families.get_mut(name).unwrap().insert(format!("{labels}{suffix}"), value);
                 assert!(before.is_none(), "sample told twice: {line}");
             }
         }

@@ -59,7 +59,7 @@ use std::sync::atomic::AtomicUsize;
 
 use server::{Handle, HttpService};
 
-pub use options::AdminOptions;
+pub use options::{AdminOptions, MetricsOptions};
 pub use routes::{Class, Mark, RouteLine, routes};
 
 /// Everything that requests share.

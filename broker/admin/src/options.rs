@@ -24,10 +24,8 @@ pub struct AdminOptions {
     pub health_lasts: Duration,
     /// `/status.html` is `OK` only while this file exists; none: always.
     pub status_file: Option<PathBuf>,
-    /// Whether metrics tell topics one by one, or by namespace.
-    pub topic_metrics: bool,
-    /// Beyond so many topics, metrics tell them by namespace.
-    pub max_topic_series: usize,
+    /// What metrics tell.
+    pub metrics: MetricsOptions,
     /// Whether a tenant may be deleted with all it has.
     pub force_delete_tenants: bool,
     /// Whether a namespace may be deleted with all it has.
@@ -38,6 +36,39 @@ pub struct AdminOptions {
     pub pulsar_level: String,
     /// The commit this was built from, for `pulsar_version_info`.
     pub commit: String,
+}
+
+/// How much metrics tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MetricsOptions {
+    /// Topics one by one, or by namespace.
+    pub topics: bool,
+    /// Beyond so many topics they are told by namespace.
+    pub max_topics: usize,
+    /// Consumers one by one, where topics are.
+    pub consumers: bool,
+    /// Producers one by one, where topics are.
+    pub producers: bool,
+    /// What is stored, by namespace.
+    pub managed_ledgers: bool,
+    /// A partition's number as a label of its own instead of in the topic's name.
+    pub split_partitions: bool,
+    /// Bytes of memory that this process may use.
+    pub memory_limit: usize,
+}
+
+impl Default for MetricsOptions {
+    fn default() -> Self {
+        Self {
+            topics: true,
+            max_topics: 10_000,
+            consumers: false,
+            producers: false,
+            managed_ledgers: true,
+            split_partitions: false,
+            memory_limit: 0,
+        }
+    }
 }
 
 impl Default for AdminOptions {
@@ -52,8 +83,7 @@ impl Default for AdminOptions {
             idle_timeout: Duration::from_secs(60),
             health_lasts: Duration::from_secs(1),
             status_file: None,
-            topic_metrics: true,
-            max_topic_series: 10_000,
+            metrics: MetricsOptions::default(),
             force_delete_tenants: false,
             force_delete_namespaces: false,
             warning: None,

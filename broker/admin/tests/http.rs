@@ -27,6 +27,8 @@ fn settings() -> ServerSettings {
         https: Vec::new(),
         tls: None,
         auth: None,
+        stats_interval: Duration::from_secs(60),
+        stats_delay: Duration::from_secs(60),
         turn_interval: Duration::ZERO,
         pulsar: vec![any],
         http: vec![any],

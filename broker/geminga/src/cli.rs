@@ -5,8 +5,14 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::apply::Apply;
+use crate::check::Check;
+use crate::completion::Completion;
+use crate::doctor::Doctor;
+use crate::generate::Generate;
 use crate::logging::Format;
 use crate::reach::Broker;
+use crate::remote;
 use crate::tls_init::TlsInit;
 use crate::token::Token;
 
@@ -32,6 +38,7 @@ Examples:
   geminga --set bindAddress=0.0.0.0 --set brokerServicePort=16650
   geminga config numIOThreads              what is in effect, and where it comes from
   echo hello | geminga produce my-topic    and: geminga consume my-topic -n 1
+  geminga admin topics stats my-topic      what goes on there; geminga admin --help tells more
   geminga tls init                         certificates for pulsar+ssl:// and https://
   geminga perf run tiny                    what a broker does under load; geminga perf --help tells more
 
@@ -74,6 +81,19 @@ pub enum Command {
     Produce(Box<Produce>),
     /// Receive messages: one line each on the standard output, or files
     Consume(Box<Consume>),
+    /// Manage a broker that runs somewhere: tenants, namespaces, topics, policies
+    Admin(Box<remote::Admin>),
+    /// Make tenants, namespaces, topics and policies as a file says
+    Apply(Box<Apply>),
+    /// Tell by the exit code whether a broker is well
+    Check(Box<Check>),
+    /// Write one file with all that a bug report needs
+    Doctor(Box<Doctor>),
+    /// Print a dashboard or a scrape configuration for what `/metrics` tells
+    #[command(subcommand)]
+    Generate(Generate),
+    /// Print a script that lets a shell complete the command line
+    Completion(Completion),
     /// Measure a broker of this protocol, and check that it loses and reorders nothing
     Perf(Box<perf::cli::Perf>),
     /// Certificates
@@ -321,7 +341,7 @@ pub fn spelt_out(args: impl IntoIterator<Item = std::ffi::OsString>) -> Vec<std:
         Some("-nss") => "--no-stream-storage".into(),
         _ => arg,
     };
-    args.into_iter().map(long).collect()
+    remote::spelt_out(args.into_iter().map(long).collect())
 }
 
 #[cfg(test)]
@@ -394,7 +414,7 @@ mod tests {
     fn every_command_has_examples_in_its_help() {
         let mut command = Cli::command();
         assert!(command.render_long_help().to_string().contains("Exit codes"));
-        for name in ["config", "produce", "consume"] {
+        for name in ["config", "produce", "consume", "admin", "apply", "check", "doctor", "completion"] {
             let help = command.find_subcommand_mut(name).expect("a command").render_help().to_string();
             assert!(help.contains("Examples:"), "{help}");
         }

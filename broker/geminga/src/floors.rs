@@ -5,7 +5,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use admin::AdminOptions;
+use admin::{AdminOptions, MetricsOptions};
 use ledger::log::LogOptions;
 use ledger::{LedgerLimits, Retention};
 use metadata::EmbeddedOptions;
@@ -17,7 +17,7 @@ use crate::config::auth::Provider;
 use crate::config::checks::exposure;
 use crate::config::listeners::{AdvertisedListener, Endpoint, Scheme};
 use crate::config::topics::AutoTopicType;
-use crate::config::{Auth, ByteSize, Config, Tls};
+use crate::config::{Auth, ByteSize, Config, Metrics, Tls};
 use crate::data_dir::DataDir;
 
 /// A consumer that seeks comes back after its back-off; until then a reader's cursor must be kept for it.
@@ -37,6 +37,8 @@ pub fn server_settings(config: &Config, data: &DataDir) -> io::Result<ServerSett
         cluster: config.network.cluster_name.clone(),
         io_threads: connections.io_threads,
         turn_interval: connections.turn_interval,
+        stats_interval: config.metrics.interval,
+        stats_delay: config.metrics.delay,
         pulsar: sockets(&endpoints, Scheme::Pulsar)?,
         pulsar_tls: sockets(&endpoints, Scheme::PulsarTls)?,
         http: sockets(&endpoints, Scheme::Http)?,
@@ -260,8 +262,15 @@ pub fn admin_options(config: &Config) -> AdminOptions {
         max_concurrent_requests: http.max_requests.get() as usize,
         warning: exposure(config).map(str::to_owned),
         status_file: config.upkeep.status_file.clone(),
+        metrics: metrics_options(config),
         ..AdminOptions::default()
     }
+}
+
+fn metrics_options(config: &Config) -> MetricsOptions {
+    let Metrics { topics, max_topics, consumers, producers, managed_ledgers, split_partitions, .. } = config.metrics;
+    let memory_limit = config.memory.budget.as_usize();
+    MetricsOptions { topics, max_topics, consumers, producers, managed_ledgers, split_partitions, memory_limit }
 }
 
 fn limit(limit: Option<NonZeroU32>) -> u32 {

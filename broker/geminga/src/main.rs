@@ -1,6 +1,5 @@
 //! The front door.
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -8,7 +7,8 @@ use clap::Parser;
 use geminga::cli::{Cli, Command, Tls, exit, spelt_out};
 use geminga::standalone;
 use geminga::start::{self, StartError};
-use geminga::{consume, produce, tls_init, token};
+use geminga::terminal::print;
+use geminga::{apply, check, completion, consume, doctor, generate, produce, remote, tls_init, token};
 
 fn main() -> ExitCode {
     let began = Instant::now();
@@ -25,6 +25,12 @@ fn main() -> ExitCode {
         Command::Token(what) => told(token::run(&what)),
         Command::Produce(args) => produce::run(&args),
         Command::Consume(args) => consume::run(&args),
+        Command::Admin(args) => remote::run(&args),
+        Command::Apply(args) => told(apply::run(&args)),
+        Command::Check(args) => told(check::run(&args)),
+        Command::Doctor(args) => told(doctor::run(&args)),
+        Command::Generate(what) => print(&generate::run(&what)),
+        Command::Completion(args) => print(&completion::run(&args)),
         Command::Perf(args) => perf::cli::main(&args),
     }
 }
@@ -42,16 +48,4 @@ fn told(outcome: anyhow::Result<String>) -> ExitCode {
 fn refused(error: &StartError) -> ExitCode {
     eprintln!("geminga: {error}");
     ExitCode::from(error.exit_code())
-}
-
-fn print(text: &str) -> ExitCode {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Ok(()) => ExitCode::from(exit::OK),
-        // `geminga config | head` is no failure.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::from(exit::OK),
-        Err(error) => {
-            eprintln!("geminga: cannot print: {error}");
-            ExitCode::from(exit::FAILED)
-        }
-    }
 }

@@ -45,7 +45,7 @@ pub struct WhoFlags {
 
 /// Over TLS.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "TLS (with pulsar+ssl://)")]
+#[command(next_help_heading = "TLS (with pulsar+ssl:// and https://)")]
 pub struct TlsFlags {
     /// Certificates (PEM) that vouch for the broker, instead of those that this system trusts
     #[arg(long, value_name = "FILE", env = "GEMINGA_TLS_TRUST")]
@@ -70,19 +70,26 @@ impl Broker {
     /// # Errors
     /// Credentials that cannot be read.
     pub fn options(&self) -> Result<Options, Error> {
-        let flags = &self.tls;
-        let mut tls = TlsOptions {
-            trust: flags.tls_trust.clone(),
-            certificate: flags.tls_cert.clone(),
-            key: flags.tls_key.clone(),
-            allow_insecure: flags.tls_insecure,
-            verify_host_name: !flags.tls_any_host,
-        };
-        let credentials = self.who.credentials(&mut tls).map_err(|reason| Error::Credentials { reason: reason.into() })?;
-        // A certificate alone says who one is.
-        let credentials = credentials.or_else(|| tls.certificate.is_some().then_some(Credentials::Tls));
-        Ok(Options { credentials, tls, ..Options::default() })
+        options(&self.who, &self.tls)
     }
+}
+
+/// What a client is told of who asks, and of TLS.
+///
+/// # Errors
+/// Credentials that cannot be read.
+pub(crate) fn options(who: &WhoFlags, flags: &TlsFlags) -> Result<Options, Error> {
+    let mut tls = TlsOptions {
+        trust: flags.tls_trust.clone(),
+        certificate: flags.tls_cert.clone(),
+        key: flags.tls_key.clone(),
+        allow_insecure: flags.tls_insecure,
+        verify_host_name: !flags.tls_any_host,
+    };
+    let credentials = who.credentials(&mut tls).map_err(|reason| Error::Credentials { reason: reason.into() })?;
+    // A certificate alone says who one is.
+    let credentials = credentials.or_else(|| tls.certificate.is_some().then_some(Credentials::Tls));
+    Ok(Options { credentials, tls, ..Options::default() })
 }
 
 impl WhoFlags {

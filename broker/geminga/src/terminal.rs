@@ -1,9 +1,12 @@
 //! What `produce` and `consume` tell the person who runs them: on the standard error, so that the standard output is for messages alone.
 
 use std::{
-    io::{IsTerminal, Write, stderr},
+    io::{self, IsTerminal, Write, stderr, stdout},
+    process::ExitCode,
     time::{Duration, Instant},
 };
+
+use crate::cli::exit;
 
 /// A line of progress that is rewritten while it changes. Silent where nobody looks.
 #[derive(Debug)]
@@ -65,6 +68,19 @@ fn size(bytes: u64) -> String {
         0..10_000 => format!("{bytes} bytes"),
         10_000..10_000_000 => format!("{} kB", bytes / 1000),
         _ => format!("{:.1} MB", bytes as f64 / 1e6),
+    }
+}
+
+/// Prints what was asked for.
+pub fn print(text: &str) -> ExitCode {
+    match stdout().lock().write_all(text.as_bytes()) {
+        Ok(()) => ExitCode::from(exit::OK),
+        // `geminga config | head` is no failure.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::from(exit::OK),
+        Err(error) => {
+            note(&format!("geminga: cannot print: {error}"));
+            ExitCode::from(exit::FAILED)
+        }
     }
 }
 

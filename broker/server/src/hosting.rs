@@ -413,9 +413,9 @@ impl Worker {
 
     /// The oldest block is durable, or never will be.
     pub(crate) fn block_done(&mut self, outcome: &Result<(), StoreError>) {
-        let parts = self.storage.oldest();
+        let (parts, micros) = self.storage.oldest();
         for part in &parts {
-            self.part_done(*part, outcome);
+            self.part_done(*part, outcome, micros);
         }
         self.storage.recycle(parts);
         if outcome.is_err() {
@@ -423,13 +423,18 @@ impl Worker {
         }
     }
 
-    fn part_done(&mut self, part: Part, outcome: &Result<(), StoreError>) {
+    fn part_done(&mut self, part: Part, outcome: &Result<(), StoreError>, micros: u64) {
         let key = match part {
             Part::Entries { topic, .. } | Part::Cursor { topic, .. } => topic,
         };
         let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { return };
         let Some(topic) = hosted.topic.persistent() else { return };
         let turn = &mut Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects };
+        if let Part::Entries { first, last, .. } = part {
+            let entries = u64::try_from(last.entry.0 - first.entry.0 + 1).unwrap_or(0);
+            topic.written(entries, micros);
+            self.period.written(entries, micros);
+        }
         match (part, outcome) {
             (Part::Entries { last, .. }, Ok(())) => topic.appended(turn, last),
             (Part::Entries { first, .. }, Err(error)) => topic.append_failed(turn, first, error),

@@ -31,6 +31,7 @@ mod orphans;
 mod out_buffer;
 mod patience;
 mod pattern;
+mod period;
 mod placement;
 mod policies;
 mod removal;
@@ -53,6 +54,10 @@ mod worker;
 pub use auth::{Access, Algorithm, AuthSettings, Credentials, Denied, Identity, Secret, Signer, TokenSettings, new_key_pair};
 pub use handle::{AdvertisedListener, Endpoints, Handle, TopicError};
 pub use metrics::{ServerStats, WorkerStats};
+pub use period::WriteLatency;
+
+/// Counts of values by their size, in microseconds.
+pub type Histogram = hdrhistogram::Histogram<u32>;
 pub use settings::{CrowdLimit, Listen, ServerSettings};
 pub use shared::HttpService;
 pub use start::{Bound, Server, bind};

@@ -1,10 +1,13 @@
 //! Counters: plain integers in their owner, copied when somebody asks.
 
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 use ledger::log::LogCounters;
 use topic::stats::TopicStats;
 use wire::TopicName;
+
+use crate::period::WriteLatency;
 
 /// Counters that no single worker owns.
 #[derive(Debug, Default)]
@@ -45,6 +48,14 @@ pub struct WorkerStats {
     pub cache_bytes: u64,
     /// Loaded topics.
     pub topics: u64,
+    /// Times that the loop had nothing to do and went to sleep.
+    pub sleeps: u64,
+    /// CPU time of its thread.
+    pub cpu: Duration,
+    /// The share of the last period of statistics that its thread was running.
+    pub busy: f64,
+    /// How long writes of its topics took.
+    pub writes: WriteLatency,
 }
 
 /// Numbers of a whole server.

@@ -44,6 +44,13 @@ impl Room {
         }
     }
 
+    pub(crate) fn period_ended(&mut self, seconds: f64) {
+        match self {
+            Room::Persistent(topic) => topic.period_ended(seconds),
+            Room::NonPersistent(topic) => topic.period_ended(seconds),
+        }
+    }
+
     pub(crate) fn producers(&self) -> usize {
         match self {
             Room::Persistent(topic) => topic.producers(),

@@ -41,6 +41,10 @@ pub struct ServerSettings {
     pub io_threads: NonZeroUsize,
     /// How long a busy loop lets pass from the beginning of a turn to that of the next; zero never rests.
     pub turn_interval: Duration,
+    /// How often rates are made anew.
+    pub stats_interval: Duration,
+    /// When they are made for the first time.
+    pub stats_delay: Duration,
     /// Sockets of the Pulsar protocol.
     pub pulsar: Vec<Listen>,
     /// Sockets of the Pulsar protocol over TLS.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Instant;
 
 use ledger::{BlockBuilder, Position, StoreError};
 use topic::Tag;
@@ -26,7 +27,8 @@ pub(crate) enum Part {
 pub(crate) struct Storage {
     block: BlockBuilder,
     parts: Vec<Part>,
-    waiting: VecDeque<Vec<Part>>,
+    /// With the moments at which the log was given them.
+    waiting: VecDeque<(Vec<Part>, Instant)>,
     spare: Vec<Vec<Part>>,
     pub(crate) blocks: u64,
 }
@@ -59,7 +61,7 @@ impl Storage {
             return;
         }
         let parts = std::mem::replace(&mut self.parts, self.spare.pop().unwrap_or_default());
-        self.waiting.push_back(parts);
+        self.waiting.push_back((parts, Instant::now()));
         self.blocks += 1;
         let (block, to) = (self.block.finish(), shared.clone());
         let bytes = block.bytes.len();
@@ -73,9 +75,10 @@ impl Storage {
         shared.store.append(block, Box::new(done));
     }
 
-    /// The parts of the oldest block that was handed over.
-    pub(crate) fn oldest(&mut self) -> Vec<Part> {
-        self.waiting.pop_front().unwrap_or_default()
+    /// The parts of the oldest block that was handed over, and how long ago that was, in microseconds.
+    pub(crate) fn oldest(&mut self) -> (Vec<Part>, u64) {
+        let Some((parts, began)) = self.waiting.pop_front() else { return (Vec::new(), 0) };
+        (parts, u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX))
     }
 
     /// Takes a vector back for the next block.

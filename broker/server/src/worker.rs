@@ -23,6 +23,7 @@ use crate::listener::Speaks;
 use crate::lull::Lulls;
 use crate::metrics::WorkerStats;
 use crate::patience::Patience;
+use crate::period::{Period, thread_cpu};
 use crate::shared::Shared;
 use crate::slots::Slots;
 use crate::storage::Storage;
@@ -69,6 +70,7 @@ pub(crate) struct Worker {
     pub(crate) gather: Gather,
     pub(crate) lulls: Lulls,
     next_sweep: Option<u64>,
+    pub(crate) period: Period,
     letters: Vec<Letter>,
     due: Vec<(u64, u32, u32)>,
     stopped: bool,
@@ -130,6 +132,7 @@ impl Worker {
             gather: Gather::new(shared.settings.turn_interval, Instant::now()),
             lulls: Lulls::default(),
             next_sweep: None,
+            period: Period::new(shared.settings.stats_interval, shared.settings.stats_delay),
             letters: Vec::new(),
             due: Vec::new(),
             stopped: false,
@@ -183,6 +186,7 @@ impl Worker {
         self.read_local(me);
         self.fire_timers();
         self.sweep();
+        self.look_at_growth();
         self.come_to_rest(me);
         self.reconsider_giving_way();
         self.read_patient(me);
@@ -195,7 +199,14 @@ impl Worker {
             self.signal.request();
         }
         self.send_outboxes();
-        self.timers.next().into_iter().chain(self.next_sweep).chain(self.patience_ends()).chain(self.lulls.next()).min()
+        self.timers
+            .next()
+            .into_iter()
+            .chain(self.next_sweep)
+            .chain(self.patience_ends())
+            .chain(self.lulls.next())
+            .chain([self.period.ends_ms()])
+            .min()
     }
 
     /// Reads on until nothing is left to read and every topic that something happened to was looked after.
@@ -309,6 +320,9 @@ impl Worker {
             out_buffer_bytes: self.out_held as u64,
             cache_bytes: self.cache.bytes() as u64,
             topics: self.topics.len() as u64,
+            cpu: thread_cpu(),
+            busy: self.period.busy(),
+            writes: self.period.writes(),
             ..self.stats.clone()
         }
     }
@@ -341,6 +355,7 @@ pub(crate) async fn turns(me: Rc<RefCell<Worker>>) {
             if signal.due.get() || is_time(&me, next, timer.as_mut(), &mut armed, cx) || !mailbox.sleep() {
                 return Poll::Ready(());
             }
+            me.borrow_mut().stats.sleeps += 1;
             Poll::Pending
         })
         .await;

@@ -54,6 +54,13 @@ impl Topic {
         }
     }
 
+    /// A period of statistics of so many seconds has ended: from now on its rates are told.
+    pub fn period_ended(&mut self, seconds: f64) {
+        self.tally.period_ended(seconds);
+        self.producers.period_ended(seconds);
+        self.subscriptions.iter_mut().for_each(|(_, subscription)| subscription.lane.period_ended(seconds));
+    }
+
     /// Counters are plain integers: this copies them.
     pub fn stats(&self) -> TopicStats {
         let chain = &self.ledgers.chain;
@@ -71,6 +78,7 @@ impl Topic {
             cache_hits: self.tally.cache_hits,
             cache_misses: self.tally.cache_misses,
             storage_reads: self.tally.storage_reads,
+            rates: self.tally.rates(),
             ledgers: chain.ledgers().into_iter().map(|ledger| (ledger.id.0, ledger.entries, ledger.bytes)).collect(),
             waiting_producers: self.access.waiting(),
             producers: self.producers.stats(),

@@ -3,6 +3,8 @@
 use ledger::Position;
 
 use crate::event::{AttachConsumer, KeySharedPolicy};
+use crate::growth::Growth;
+use crate::stats::ConsumerRates;
 use crate::stats::ConsumerStats;
 use crate::{ConsumerKey, Now, Reply};
 
@@ -41,6 +43,7 @@ pub(crate) struct Consumer {
     bytes_out: u64,
     messages_redelivered: u64,
     messages_acked: u64,
+    growth: Growth<4>,
 }
 
 impl Consumer {
@@ -66,6 +69,7 @@ impl Consumer {
             bytes_out: 0,
             messages_redelivered: 0,
             messages_acked: 0,
+            growth: Growth::default(),
         }
     }
 
@@ -121,8 +125,22 @@ impl Consumer {
         self.messages_acked += messages;
     }
 
+    /// Messages it acked in a second of the last period.
+    pub(crate) fn acks_per_second(&self) -> f64 {
+        self.growth.rates()[3]
+    }
+
+    /// A period of statistics has ended.
+    pub(crate) fn period_ended(&mut self, seconds: f64) {
+        let totals = [self.messages_out, self.bytes_out, self.messages_redelivered, self.messages_acked];
+        self.growth.period_ended(totals, seconds);
+    }
+
     pub(crate) fn stats(&self, kind: &'static str, max_unacked: u32, backlog: u64) -> ConsumerStats {
+        let [messages_out, bytes_out, messages_redelivered, messages_acked] = self.growth.rates();
+        let rates = ConsumerRates { messages_out, bytes_out, messages_redelivered, messages_acked };
         ConsumerStats {
+            rates,
             name: self.name.clone(),
             id: self.key.id,
             available_permits: self.permits,

@@ -15,9 +15,11 @@ use slab::Slab;
 use crate::consumer::{Consumer, ConsumerIndex, Parcel};
 use crate::delayed::Delayed;
 use crate::errand::SubscriptionIndex;
+use crate::growth::Growth;
 use crate::lent::Lent;
 use crate::pace::Stride;
 use crate::read_ahead::{Range, ReadAhead, Wanted};
+use crate::stats::SubscriptionRates;
 use crate::{Effect, Now, SubscriptionKind, Turn};
 
 use key_shared::KeyShared;
@@ -37,6 +39,7 @@ pub(crate) struct Lane {
     pub(crate) bytes_out: u64,
     pub(crate) messages_redelivered: u64,
     pub(crate) messages_expired: u64,
+    growth: Growth<4>,
     /// Messages per entry of late, in sixteenths; for reading no more than permits allow.
     per_entry: u32,
 }
@@ -265,8 +268,22 @@ impl Lane {
             bytes_out: 0,
             messages_redelivered: 0,
             messages_expired: 0,
+            growth: Growth::default(),
             per_entry: 16,
         }
+    }
+
+    /// A period of statistics has ended.
+    pub(crate) fn period_ended(&mut self, seconds: f64) {
+        self.growth.period_ended([self.messages_out, self.bytes_out, self.messages_redelivered, self.messages_expired], seconds);
+        self.consumers.iter_mut().for_each(|(_, consumer)| consumer.period_ended(seconds));
+    }
+
+    /// How fast it goes; acks are those of the consumers that are there.
+    pub(crate) fn rates(&self) -> SubscriptionRates {
+        let [messages_out, bytes_out, messages_redelivered, messages_expired] = self.growth.rates();
+        let messages_acked = self.consumers.iter().map(|(_, consumer)| consumer.acks_per_second()).sum();
+        SubscriptionRates { messages_out, bytes_out, messages_redelivered, messages_expired, messages_acked, messages_dropped: 0.0 }
     }
 
     pub(crate) fn consumer(&self, index: ConsumerIndex) -> Option<&Consumer> {

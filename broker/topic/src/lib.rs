@@ -36,6 +36,7 @@ mod errand;
 mod event;
 #[doc(hidden)]
 pub mod faults;
+mod growth;
 mod keys;
 mod lent;
 mod peek;

@@ -14,6 +14,7 @@ use wire::{ServerError, TopicName};
 use crate::access::{Access, Admission};
 use crate::consumer::Consumer;
 use crate::event::{Ack, AttachConsumer, AttachProducer, Publish};
+use crate::lent::Tally;
 use crate::peek::entry_meta;
 use crate::producers::Producers;
 use crate::stats::{SubscriptionStats, TopicStats};
@@ -36,9 +37,7 @@ pub struct NonPersistentTopic {
     seats: Slab<Seat>,
     by_key: HashMap<ConsumerKey, ConsumerSlot>,
     closing: bool,
-    messages_in: u64,
-    bytes_in: u64,
-    entries_in: u64,
+    tally: Tally,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,9 +61,7 @@ impl NonPersistentTopic {
             seats: Slab::new(),
             by_key: HashMap::new(),
             closing: false,
-            messages_in: 0,
-            bytes_in: 0,
-            entries_in: 0,
+            tally: Tally::default(),
         }
     }
 
@@ -150,9 +147,10 @@ impl NonPersistentTopic {
         let meta = entry_meta(&bytes);
         producer.published(meta.messages, bytes.len());
         self.producers.answered(slot);
-        self.messages_in += u64::from(meta.messages);
-        self.bytes_in += bytes.len() as u64;
-        self.entries_in += 1;
+        self.tally.messages_in += u64::from(meta.messages);
+        self.tally.bytes_in += bytes.len() as u64;
+        self.tally.entries_in += 1;
+        self.tally.sizes.count(bytes.len() as u64, 1);
         turn.out.push(Effect::Receipt { to: key, sequence, highest_sequence, at: Some(NOWHERE), bytes: held });
         for (_, subscription) in &mut self.subscriptions {
             subscription.pass_on(&bytes, meta, turn);
@@ -299,13 +297,23 @@ impl NonPersistentTopic {
         self.closing
     }
 
+    /// A period of statistics of so many seconds has ended: from now on its rates are told.
+    pub fn period_ended(&mut self, seconds: f64) {
+        let sum = |number: fn(&Subscription) -> u64| self.subscriptions.iter().map(|(_, subscription)| number(subscription)).sum();
+        (self.tally.messages_out, self.tally.bytes_out) = (sum(Subscription::messages_out), sum(Subscription::bytes_out));
+        self.tally.period_ended(seconds);
+        self.producers.period_ended(seconds);
+        self.subscriptions.iter_mut().for_each(|(_, subscription)| subscription.period_ended(seconds));
+    }
+
     /// Copies the counters.
     pub fn stats(&self) -> TopicStats {
         let subscriptions: Vec<SubscriptionStats> = self.subscriptions.iter().map(|(_, subscription)| subscription.stats()).collect();
         TopicStats {
-            messages_in: self.messages_in,
-            bytes_in: self.bytes_in,
-            entries_in: self.entries_in,
+            messages_in: self.tally.messages_in,
+            bytes_in: self.tally.bytes_in,
+            entries_in: self.tally.entries_in,
+            rates: self.tally.rates(),
             messages_out: subscriptions.iter().map(|subscription| subscription.messages_out).sum(),
             bytes_out: subscriptions.iter().map(|subscription| subscription.bytes_out).sum(),
             last_confirmed: Position::EARLIEST.to_string(),

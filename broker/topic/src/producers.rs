@@ -6,6 +6,8 @@ use slab::Slab;
 
 use crate::dedup::Known;
 use crate::event::AttachProducer;
+use crate::growth::Growth;
+use crate::stats::ProducerRates;
 use crate::stats::ProducerStats;
 use crate::{AccessMode, Now, ProducerKey, ProducerSlot};
 
@@ -26,6 +28,7 @@ pub(crate) struct Producer {
     presence: Presence,
     messages_in: u64,
     bytes_in: u64,
+    growth: Growth<2>,
     address: String,
     client_version: String,
     properties: Vec<(String, String)>,
@@ -58,6 +61,13 @@ pub(crate) struct Producers {
 }
 
 impl Producers {
+    /// A period of statistics has ended.
+    pub(crate) fn period_ended(&mut self, seconds: f64) {
+        for (_, producer) in &mut self.slots {
+            producer.growth.period_ended([producer.messages_in, producer.bytes_in], seconds);
+        }
+    }
+
     /// The producer behind a slot if it is still this one and takes publishes.
     pub(crate) fn on_road(&mut self, key: ProducerKey, slot: ProducerSlot) -> Option<&mut Producer> {
         let producer = self.slots.get_mut(slot.0 as usize)?;
@@ -89,6 +99,7 @@ impl Producers {
             presence: Presence::Attached,
             messages_in: 0,
             bytes_in: 0,
+            growth: Growth::default(),
             address: attach.address,
             client_version: attach.client_version,
             properties: attach.properties,
@@ -244,7 +255,9 @@ impl Producer {
     }
 
     fn stats(&self) -> ProducerStats {
+        let [messages_in, bytes_in] = self.growth.rates();
         ProducerStats {
+            rates: ProducerRates { messages_in, bytes_in },
             name: self.name.clone(),
             id: self.key.id,
             access_mode: self.access.name(),

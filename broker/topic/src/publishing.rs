@@ -121,6 +121,7 @@ impl Topic {
         self.tally.messages_in += u64::from(meta.messages);
         self.tally.bytes_in += waiting.bytes.len() as u64;
         self.tally.entries_in += 1;
+        self.tally.sizes.count(waiting.bytes.len() as u64, 1);
         self.publishes.waiting.push_back(waiting);
         self.ledgers.roll_if_full(&mut self.errands, turn);
     }
@@ -175,6 +176,11 @@ impl Topic {
         self.save_sequences_if_due(turn);
         self.dispatch_all(turn);
         self.finish_unload(turn);
+    }
+
+    /// The write of so many entries took so long, whatever became of it.
+    pub fn written(&mut self, entries: u64, micros: u64) {
+        self.tally.latencies.count(micros, entries);
     }
 
     fn answer(&mut self, turn: &mut Turn<'_>, waiting: Waiting) {

@@ -1,8 +1,80 @@
 //! Numbers that people and tools ask a topic for.
 
+pub use crate::growth::{ENTRY_SIZES, WRITE_LATENCIES};
+
+/// What one consumer did in a second of the last period; all 0 until one has ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ConsumerRates {
+    /// Messages delivered.
+    pub messages_out: f64,
+    /// Their bytes.
+    pub bytes_out: f64,
+    /// Messages delivered again.
+    pub messages_redelivered: f64,
+    /// Messages acked.
+    pub messages_acked: f64,
+}
+
+/// What one producer did in a second of the last period; all 0 until one has ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ProducerRates {
+    /// Messages published.
+    pub messages_in: f64,
+    /// Their bytes.
+    pub bytes_in: f64,
+}
+
+/// What one subscription did in a second of the last period; all 0 until one has ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SubscriptionRates {
+    /// Messages delivered.
+    pub messages_out: f64,
+    /// Their bytes.
+    pub bytes_out: f64,
+    /// Messages delivered again.
+    pub messages_redelivered: f64,
+    /// Entries left behind because they were too old.
+    pub messages_expired: f64,
+    /// Messages acked, by consumers that are there.
+    pub messages_acked: f64,
+    /// Messages of a non-persistent topic that no consumer took.
+    pub messages_dropped: f64,
+}
+
+/// What one topic did in the last period; all 0 until one has ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TopicRates {
+    /// Messages published in a second.
+    pub messages_in: f64,
+    /// Their bytes.
+    pub bytes_in: f64,
+    /// Entries published in a second.
+    pub entries_in: f64,
+    /// Messages delivered in a second.
+    pub messages_out: f64,
+    /// Their bytes.
+    pub bytes_out: f64,
+    /// Entries delivered from the cache in a second.
+    pub cache_hits: f64,
+    /// Entries delivered after a read in a second.
+    pub cache_misses: f64,
+    /// Entries read from storage in a second.
+    pub storage_reads: f64,
+    /// Entries of the period by size: up to each of [`ENTRY_SIZES`], and larger ones.
+    pub entry_sizes: [u64; 9],
+    /// Their bytes.
+    pub entry_size_sum: u64,
+    /// Entries of the period by how long the write took that made them durable: up to each of [`WRITE_LATENCIES`], and longer.
+    pub write_latencies: [u64; 10],
+    /// Microseconds of them together.
+    pub write_latency_sum_us: u64,
+}
+
 /// Numbers of one consumer.
 #[derive(Clone, Debug, Default)]
 pub struct ConsumerStats {
+    /// The last period's rates.
+    pub rates: ConsumerRates,
     /// Its name.
     pub name: String,
     /// Its id, as its connection chose it.
@@ -40,6 +112,8 @@ pub struct ConsumerStats {
 /// Numbers of one producer.
 #[derive(Clone, Debug, Default)]
 pub struct ProducerStats {
+    /// The last period's rates.
+    pub rates: ProducerRates,
     /// How it shares the topic: `Shared`, `Exclusive`, `WaitForExclusive`, `ExclusiveWithFencing`.
     pub access_mode: &'static str,
     /// Its name.
@@ -63,6 +137,8 @@ pub struct ProducerStats {
 /// Numbers of one subscription.
 #[derive(Clone, Debug, Default)]
 pub struct SubscriptionStats {
+    /// The last period's rates.
+    pub rates: SubscriptionRates,
     /// Its name.
     pub name: String,
     /// Its type: `Exclusive`, `Shared`, `Failover`, `Key_Shared`; empty while no consumer ever attached.
@@ -104,6 +180,8 @@ pub struct SubscriptionStats {
 /// Numbers of one topic.
 #[derive(Clone, Debug, Default)]
 pub struct TopicStats {
+    /// The last period's rates.
+    pub rates: TopicRates,
     /// Messages published since it was loaded.
     pub messages_in: u64,
     /// Their bytes.

@@ -210,6 +210,7 @@ impl Subscription {
             delayed: self.lane.delayed.len(),
             messages_expired: self.lane.messages_expired,
             messages_dropped: 0,
+            rates: self.lane.rates(),
             mark_delete: self.lane.cursor.mark_delete().to_string(),
             read_position: self.lane.cursor.read_position().to_string(),
             acked_ranges: self.lane.cursor.ranges() as u64,

@@ -169,10 +169,10 @@ impl TopicStatsJson {
         let backlogs = stats.subscriptions.iter().map(|s| s.backlog);
         let average = mean(stats.bytes_in, stats.messages_in);
         Self {
-            msg_rate_in: 0.0,
-            msg_throughput_in: 0.0,
-            msg_rate_out: 0.0,
-            msg_throughput_out: 0.0,
+            msg_rate_in: stats.rates.messages_in,
+            msg_throughput_in: stats.rates.bytes_in,
+            msg_rate_out: stats.rates.messages_out,
+            msg_throughput_out: stats.rates.bytes_out,
             bytes_in_counter: stats.bytes_in,
             msg_in_counter: stats.messages_in,
             system_topic_bytes_in_counter: 0,
@@ -214,8 +214,8 @@ impl PublisherJson {
         Self {
             access_mode: stats.access_mode,
             producer_id: stats.id,
-            msg_rate_in: 0.0,
-            msg_throughput_in: 0.0,
+            msg_rate_in: stats.rates.messages_in,
+            msg_throughput_in: stats.rates.bytes_in,
             average_msg_size: mean(stats.bytes_in, stats.messages_in),
             chunked_message_rate: 0.0,
             supports_partial_producer: false,
@@ -231,12 +231,12 @@ impl PublisherJson {
 impl SubscriptionJson {
     fn new(stats: SubscriptionStats, shown: Shown) -> Self {
         Self {
-            msg_rate_out: 0.0,
-            msg_throughput_out: 0.0,
+            msg_rate_out: stats.rates.messages_out,
+            msg_throughput_out: stats.rates.bytes_out,
             bytes_out_counter: stats.bytes_out,
             msg_out_counter: stats.messages_out,
-            msg_rate_redeliver: 0.0,
-            message_ack_rate: 0.0,
+            msg_rate_redeliver: stats.rates.messages_redelivered,
+            message_ack_rate: stats.rates.messages_acked,
             chunked_message_rate: 0.0,
             msg_backlog: stats.backlog,
             backlog_size: -1,
@@ -248,7 +248,7 @@ impl SubscriptionJson {
             unacked_messages: stats.unacked_messages,
             active_consumer_name: stats.active_consumer,
             kind: stats.kind,
-            msg_rate_expired: 0.0,
+            msg_rate_expired: stats.rates.messages_expired,
             msg_expired: stats.messages_expired,
             total_msg_expired: stats.messages_expired,
             last_expire_timestamp: 0,
@@ -278,12 +278,12 @@ impl SubscriptionJson {
 impl ConsumerJson {
     fn new(stats: ConsumerStats) -> Self {
         Self {
-            msg_rate_out: 0.0,
-            msg_throughput_out: 0.0,
+            msg_rate_out: stats.rates.messages_out,
+            msg_throughput_out: stats.rates.bytes_out,
             bytes_out_counter: stats.bytes_out,
             msg_out_counter: stats.messages_out,
-            msg_rate_redeliver: 0.0,
-            message_ack_rate: 0.0,
+            msg_rate_redeliver: stats.rates.messages_redelivered,
+            message_ack_rate: stats.rates.messages_acked,
             chunked_message_rate: 0.0,
             consumer_name: stats.name,
             available_permits: stats.available_permits,

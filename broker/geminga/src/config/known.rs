@@ -28,8 +28,6 @@ const NOT_YET: &[&str] = &[
     "managedLedgerDeleteMaxConcurrentRequests",
     "managedLedgerMaxReadsInFlightSizeInMB",
     "autoSkipNonRecoverableData",
-    "statsUpdateFrequencyInSecs",
-    "statsUpdateInitialDelayInSecs",
 ];
 
 static ACTED_ON: LazyLock<BTreeSet<&'static str>> =

@@ -204,10 +204,6 @@ static GROUPS: &[(&str, &[Later])] = &[
     (
         "Metrics",
         &[
-            not_yet("exposeTopicLevelMetricsInPrometheus", FLAG, "true"),
-            not_yet("exposeConsumerLevelMetricsInPrometheus", FLAG, "false"),
-            not_yet("exposeProducerLevelMetricsInPrometheus", FLAG, "false"),
-            not_yet("exposeManagedLedgerMetricsInPrometheus", FLAG, "true"),
             not_yet("exposeManagedCursorMetricsInPrometheus", FLAG, "false"),
             not_yet("exposePreciseBacklogInPrometheus", FLAG, "false"),
             not_yet("exposeSubscriptionBacklogSizeInPrometheus", FLAG, "false"),
@@ -215,7 +211,6 @@ static GROUPS: &[(&str, &[Later])] = &[
             not_yet("exposeBundlesMetricsInPrometheus", FLAG, "false"),
             not_yet("exposePublisherStats", FLAG, "true"),
             not_yet("aggregatePublisherStatsByProducerName", FLAG, "false"),
-            not_yet("splitTopicAndPartitionLabelInPrometheus", FLAG, "false"),
             not_yet("exposeCustomTopicMetricLabelsEnabled", FLAG, "false"),
             not_yet("allowedTopicPropertyKeysForMetrics", LIST, ""),
             not_yet("metricsBufferResponse", FLAG, "false"),

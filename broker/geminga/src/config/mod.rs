@@ -15,6 +15,7 @@ pub mod listeners;
 pub mod loaded;
 pub mod machine;
 pub mod memory;
+pub mod metrics;
 pub mod network;
 pub mod problem;
 pub mod reference;
@@ -38,6 +39,7 @@ pub use http::Http;
 pub use known::Verdict;
 pub use loaded::{Effective, Loaded, Unknown};
 pub use memory::Memory;
+pub use metrics::Metrics;
 pub use network::Network;
 pub use problem::{ConfigError, Problem};
 pub use schemas::Schemas;
@@ -83,7 +85,9 @@ pub struct Config {
     pub ledgers: Ledgers,
     /// The memory budget and its parts.
     pub memory: Memory,
-    /// Starting, stopping and telling how it goes.
+    /// What metrics tell, and how often their rates are made anew.
+    pub metrics: Metrics,
+    /// Starting and stopping.
     pub upkeep: Upkeep,
     /// For measurements only.
     pub trial: Trial,
@@ -92,7 +96,7 @@ pub struct Config {
 /// Says of each section in turn what is the same for all of them.
 macro_rules! each_section {
     ($callback:ident) => {
-        $callback!(network: Network, tls: Tls, auth: Auth, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, deduplication: Deduplication, schemas: Schemas, timing: Timing, patterns: Patterns, storage: Storage, ledgers: Ledgers, memory: Memory, upkeep: Upkeep, trial: Trial)
+        $callback!(network: Network, tls: Tls, auth: Auth, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, deduplication: Deduplication, schemas: Schemas, timing: Timing, patterns: Patterns, storage: Storage, ledgers: Ledgers, memory: Memory, metrics: Metrics, upkeep: Upkeep, trial: Trial)
     };
 }
 

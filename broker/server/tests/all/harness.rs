@@ -32,6 +32,8 @@ pub(crate) fn settings() -> ServerSettings {
         tls: None,
         auth: None,
         turn_interval: Duration::from_micros(400),
+        stats_interval: Duration::from_secs(60),
+        stats_delay: Duration::from_secs(60),
         pulsar: vec![any],
         http: vec![],
         max_message_bytes: 1 << 20,

@@ -8,6 +8,8 @@ use wire::TopicName;
 use super::NOWHERE;
 use crate::consumer::{Consumer, ConsumerIndex};
 use crate::dispatcher::failover::{announce, elect};
+use crate::growth::Growth;
+use crate::stats::SubscriptionRates;
 use crate::stats::SubscriptionStats;
 use crate::{Effect, SubscriptionKind, Turn};
 
@@ -26,6 +28,7 @@ pub(super) struct Subscription {
     messages_out: u64,
     bytes_out: u64,
     messages_dropped: u64,
+    growth: Growth<3>,
 }
 
 impl Subscription {
@@ -40,6 +43,7 @@ impl Subscription {
             messages_out: 0,
             bytes_out: 0,
             messages_dropped: 0,
+            growth: Growth::default(),
         }
     }
 
@@ -123,13 +127,29 @@ impl Subscription {
         }
     }
 
+    pub(super) fn messages_out(&self) -> u64 {
+        self.messages_out
+    }
+
+    pub(super) fn bytes_out(&self) -> u64 {
+        self.bytes_out
+    }
+
+    /// A period of statistics has ended.
+    pub(super) fn period_ended(&mut self, seconds: f64) {
+        self.growth.period_ended([self.messages_out, self.bytes_out, self.messages_dropped], seconds);
+        self.consumers.iter_mut().for_each(|(_, consumer)| consumer.period_ended(seconds));
+    }
+
     pub(super) fn stats(&self) -> SubscriptionStats {
+        let [messages_out, bytes_out, messages_dropped] = self.growth.rates();
         SubscriptionStats {
             name: self.name.clone(),
             kind: self.kind.name(),
             messages_out: self.messages_out,
             bytes_out: self.bytes_out,
             messages_dropped: self.messages_dropped,
+            rates: SubscriptionRates { messages_out, bytes_out, messages_dropped, ..SubscriptionRates::default() },
             mark_delete: Position::EARLIEST.to_string(),
             read_position: Position::EARLIEST.to_string(),
             active_consumer: self.active.and_then(|active| self.consumers.get(active as usize)).map(|active| active.name().to_owned()),
