@@ -158,6 +158,7 @@ const METRICS: &[Metric] = &[
     }),
     metric("cache hit ratio, %", Good::High, number, |run| Some(run.cache.as_ref()?.hit_ratio()? * 100.0)),
     metric("storage reads", Good::Low, whole, |run| Some(run.cache.as_ref()?.storage_reads? as f64)),
+    metric("entries read from storage", Good::Low, whole, |run| Some(run.cache.as_ref()?.storage_entries? as f64)),
     metric("first to catch up, s since the run's start", Good::Low, number, |run| earliest(run, |one| one.since_run_start)),
     metric("first to catch up, s since it joined", Good::Low, number, |run| earliest(run, |one| one.since_join)),
     metric("last to catch up, s since the run's start", Good::Low, number, |run| latest(run, |one| one.since_run_start)),

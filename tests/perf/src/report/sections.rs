@@ -167,18 +167,18 @@ fn kinds(run: &RunResult) -> Option<Section> {
 
 fn cache(run: &RunResult) -> Option<Section> {
     let cache = run.cache.as_ref()?;
-    let count = |count: Option<u64>| count.map_or_else(|| "–".to_owned(), |count| whole(count as f64));
-    let ratio = cache.hit_ratio().map_or_else(|| "–".to_owned(), |ratio| format!("{:.2} %", ratio * 100.0));
-    let row = vec![
-        cache.source.clone(),
-        ratio,
-        count(Some(cache.hits)),
-        count(Some(cache.misses)),
-        count(cache.storage_reads),
-        count(cache.storage_entries),
-        cache.storage_bytes.map_or_else(|| "–".to_owned(), |bytes| megabytes(bytes as f64)),
+    let count = |count: u64| whole(count as f64);
+    let columns = [
+        ("source", Some(cache.source.clone())),
+        ("hit ratio", cache.hit_ratio().map(|ratio| format!("{:.2} %", ratio * 100.0))),
+        ("hits", Some(count(cache.hits))),
+        ("misses", Some(count(cache.misses))),
+        ("storage reads", cache.storage_reads.map(count)),
+        ("entries read from storage", cache.storage_entries.map(count)),
+        ("bytes read from storage", cache.storage_bytes.map(|bytes| megabytes(bytes as f64))),
     ];
-    let head = ["source", "hit ratio", "hits", "misses", "storage reads", "entries read", "bytes read"];
+    // What a broker does not tell has no column.
+    let (head, row): (Vec<&str>, Vec<String>) = columns.into_iter().filter_map(|(name, value)| Some((name, value?))).unzip();
     let note = "Entries that consumers were given, from the window's beginning until everything had arrived: from memory (hits), or read \
                 from storage.";
     Section::new("Entry cache", note, &head, vec![row])
