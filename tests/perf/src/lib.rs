@@ -6,6 +6,7 @@
 //! and its processes meanwhile; [`report`] shows what came of it, and [`compare`] lays sets of runs side by side. An [`interrupt`] ends a run in
 //! order.
 
+pub mod access;
 pub mod admin;
 pub mod bench;
 pub mod broker;

@@ -37,6 +37,9 @@ pub struct Keep {
 pub struct Kept {
     /// Its process.
     pub pid: u32,
+    /// The authority that vouches for it, when it speaks TLS.
+    #[serde(default)]
+    pub trust: Option<PathBuf>,
     /// What reports say of it.
     pub about: BrokerUnderTest,
 }
@@ -62,7 +65,7 @@ impl Keep {
         let interrupt = Interrupt::listen()?;
         let started = self.choice.start(&interrupt)?;
         let mut started = started.context("it is not said which broker: add --start pulsar or --start geminga")?;
-        let kept = Kept { pid: started.pid(), about: started.about().clone() };
+        let kept = Kept { pid: started.pid(), trust: started.trust().map(Path::to_owned), about: started.about().clone() };
         fs::write(&self.out, serde_json::to_vec_pretty(&kept)?).with_context(|| format!("{} cannot be written", self.out.display()))?;
         let about = &kept.about;
         writeln!(out, "{} {} serves {} and {} until Ctrl-C", about.product, about.version, about.service_url, about.admin_url)?;
@@ -96,7 +99,7 @@ mod tests {
         let path = folder.path().join("kept.json");
         assert!(format!("{:#}", Kept::read(&path).unwrap_err()).contains("geminga perf broker"));
         // Greater than any process id can be.
-        let kept = Kept { pid: u32::MAX, about: BrokerUnderTest::default() };
+        let kept = Kept { pid: u32::MAX, trust: None, about: BrokerUnderTest::default() };
         fs::write(&path, serde_json::to_vec(&kept).unwrap()).unwrap();
         assert!(Kept::read(&path).unwrap_err().to_string().contains("is gone"));
     }

@@ -61,6 +61,10 @@ pub(super) fn start(choice: &BrokerChoice, interrupt: &Interrupt) -> anyhow::Res
         choice.write_limit_mb.is_none() && choice.added_sync_ms.is_none(),
         "Apache Pulsar has no setting that makes a disk slower: leave out --write-limit-mb and --added-sync-ms, or use a slower disk for both"
     );
+    anyhow::ensure!(
+        !choice.tls,
+        "Apache Pulsar is started without TLS here: start it with certificates yourself, and give its pulsar+ssl:// address by --service-url"
+    );
     let java = java(choice.executable.as_deref())?;
     let jars = maven::jars()?;
     interrupt.check()?;
@@ -88,6 +92,7 @@ pub(super) fn start(choice: &BrokerChoice, interrupt: &Interrupt) -> anyhow::Res
         patience: PATIENCE,
         cpus: choice.cpus.clone(),
         interrupt: interrupt.clone(),
+        trust: None,
     };
     Started::new(recipe, home, about)
 }

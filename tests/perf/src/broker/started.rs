@@ -43,6 +43,8 @@ pub(super) struct Recipe {
     pub(super) cpus: Option<Cpus>,
     /// Ends the wait for it.
     pub(super) interrupt: Interrupt,
+    /// The authority that vouches for it, when it speaks TLS.
+    pub(super) trust: Option<PathBuf>,
 }
 
 /// A running broker. It is killed when dropped.
@@ -81,6 +83,11 @@ impl Started {
     /// Where it is administered.
     pub fn admin_url(&self) -> &str {
         &self.addresses.admin_url
+    }
+
+    /// The authority (PEM) that vouches for it, when it speaks TLS.
+    pub fn trust(&self) -> Option<&Path> {
+        self.recipe.trust.as_deref()
     }
 
     /// Its process, for [`Watch`](crate::sample::Watch).
