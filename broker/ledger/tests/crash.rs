@@ -160,7 +160,12 @@ fn what_the_threads_acknowledge_is_durable_and_in_order() {
         for entry in 0..200 {
             let (mut builder, sender) = (BlockBuilder::new(), sender.clone());
             builder.push(Position { ledger, entry: EntryId(entry) }, entry - 1, &[7; 4000]);
-            log.append(builder.finish(), Box::new(move |outcome| drop(sender.send((entry, outcome.is_ok())))));
+            log.append(
+                builder.finish(),
+                Box::new(move |outcome| {
+                    let _ = sender.send((entry, outcome.is_ok()));
+                }),
+            );
         }
         log.close();
         let outcomes: Vec<(i64, bool)> = outcomes.try_iter().collect();
