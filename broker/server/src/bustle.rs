@@ -25,7 +25,7 @@ impl Bustle {
         // In 49 days the milliseconds begin anew: then one turn may be thought less busy than it is.
         let ms = (now - self.start).as_millis() as u32;
         if let Some(own) = self.told.get(usize::from(index)) {
-            own.store(u64::from(ms) << 32 | u64::from(rate.to_bits()), Ordering::Relaxed);
+            own.store((u64::from(ms) << 32) | u64::from(rate.to_bits()), Ordering::Relaxed);
         }
         self.told.iter().map(|told| fresh(told.load(Ordering::Relaxed), ms)).sum()
     }

@@ -125,7 +125,7 @@ mod tests {
             numbers.extend((0..rng.usize(..6)).map(|_| rng.u32(1..=31)));
             for number in numbers {
                 let bytes = matches!(number, 1 | 5 | 6 | 13 | 16 | 18 | 26) ^ (rng.u8(..100) == 0);
-                prost::encoding::encode_varint(u64::from(number << 3 | u32::from(bytes) * 2), &mut metadata);
+                prost::encoding::encode_varint(u64::from((number << 3) | (u32::from(bytes) * 2)), &mut metadata);
                 if bytes {
                     let text = ["a", "a2V5", "", "\u{e9}"][rng.usize(..4)].as_bytes();
                     metadata.put_u8(text.len() as u8);
