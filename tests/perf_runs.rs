@@ -2,12 +2,16 @@
 
 use client::{Client, ConsumerOptions, Inbox, Message, Options, ProducerOptions, SubscriptionType};
 use perf::{
+    access::Access,
+    broker::{BrokerChoice, Product},
     result::BrokerUnderTest,
     run::{Outcome, Run, summary},
     scenario::{Override, resolve},
 };
 
 use geminga_tests::harness::{Broker, binary};
+
+use crate::tokens::Keys;
 
 fn tiny(broker: &Broker, changes: &[&str]) -> Run {
     let mut all = vec!["measure.messages=600", "warmUp.messages=100", "load.rate=null", "load.maxInFlight=50", "drain.silenceSeconds=2"];
@@ -20,6 +24,7 @@ fn tiny(broker: &Broker, changes: &[&str]) -> Run {
         overrides: Vec::new(),
         seed: 7,
         broker: BrokerUnderTest { service_url: endpoints.pulsar.clone(), admin_url: endpoints.http.clone(), ..BrokerUnderTest::default() },
+        access: Access::default(),
         broker_pids: vec![broker.pid()],
         namespace: Some("public/perf-tests".to_owned()),
         shows_progress: false,
@@ -28,7 +33,11 @@ fn tiny(broker: &Broker, changes: &[&str]) -> Run {
 
 /// So that a test is there before the run is.
 async fn make_namespace(broker: &Broker) {
-    perf::admin::Admin::new(&broker.endpoints().http).unwrap().create_namespace("public/perf-tests", true).await.unwrap();
+    perf::admin::Admin::new(&broker.endpoints().http, &Access::default())
+        .unwrap()
+        .create_namespace("public/perf-tests", true)
+        .await
+        .unwrap();
 }
 
 async fn played(run: &Run) -> Outcome {
@@ -155,4 +164,92 @@ fn the_command_runs_keeps_a_report_and_says_valid_first() {
     let seen = perf::tracker::Numbers::load(&out.join("application-1.numbers")).unwrap();
     assert_eq!(sent, seen);
     assert!(out.join("index.html").is_file() && out.join("result.json").is_file());
+}
+
+/// Status and everything printed of `geminga perf run tiny`, shortened, with these arguments.
+fn command(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = std::process::Command::new(binary())
+        .args(["perf", "run", "tiny", "--quiet", "--set", "measure.seconds=0.3", "--set", "warmUp.messages=50"])
+        .args(arguments)
+        .output()
+        .unwrap();
+    (output.status.code(), String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned())
+}
+
+#[test]
+fn a_run_over_tls_has_certificates_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let (code, told) = command(&["--start", "geminga", "--set", "broker.tls=true", "--out", out.to_str().unwrap()]);
+    assert_eq!(code, Some(0), "{told}");
+    assert!(told.starts_with("VALID\n"), "{told}");
+    let result: serde_json::Value = serde_json::from_slice(&std::fs::read(out.join("result.json")).unwrap()).unwrap();
+    assert_eq!(result["settings"]["scenario"]["broker"]["tls"], true);
+    let url = result["settings"]["broker"]["service_url"].as_str().unwrap();
+    assert!(url.starts_with("pulsar+ssl://"), "{url}");
+}
+
+#[test]
+fn a_scenario_that_wants_tls_is_not_run_in_the_clear() {
+    let (code, told) = command(&["--set", "broker.tls=true", "--service-url", "pulsar://localhost:1"]);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("broker.tls") && told.contains("pulsar+ssl://"), "{told}");
+}
+
+#[test]
+fn options_that_do_not_go_together_or_cannot_be_read_are_refused_by_name() {
+    let url = "pulsar+ssl://localhost:1";
+    for (arguments, expected, named) in [
+        (["--tls"].as_slice(), 2, "--start"),
+        (&["--service-url", url, "--tls-cert", "c.pem"], 2, "--tls-key"),
+        (&["--token", "a", "--token-file", "b"], 2, "--token-file"),
+        (&["--service-url", url, "--tls-trust", "/nowhere/ca.pem"], 1, "/nowhere/ca.pem"),
+        (&["--token-file", "/nowhere/token"], 1, "/nowhere/token"),
+        (&["--start", "pulsar", "--tls"], 1, "--service-url"),
+        (&["--admin-url", "localhost:8080"], 1, "https://host:port"),
+    ] {
+        let (code, told) = command(arguments);
+        assert_eq!(code, Some(expected), "{arguments:?}: {told}");
+        assert!(told.contains(named), "{arguments:?}: {told}");
+    }
+}
+
+#[test]
+fn a_token_opens_the_broker_and_its_administration() {
+    let keys = Keys::new();
+    let broker = keys.setup().start();
+    let endpoints = broker.endpoints();
+    let addresses = ["--service-url", &endpoints.pulsar, "--admin-url", &endpoints.http];
+    let out = keys.at("run");
+    let token = keys.token("me");
+    let (code, told) = command(&[&addresses[..], &["--out", out.to_str().unwrap(), "--token", &token]].concat());
+    assert_eq!(code, Some(0), "{told}");
+    let (code, told) = command(&addresses);
+    assert_eq!(code, Some(1), "{told}");
+    assert!(told.contains("401"), "{told}");
+}
+
+#[tokio::test]
+async fn after_a_broker_was_killed_every_gateway_comes_back_and_is_timed() {
+    let choice = BrokerChoice { start: Some(Product::Geminga), executable: Some(binary().to_owned()), ..BrokerChoice::default() };
+    let mut broker = choice.start().unwrap().unwrap();
+    let changes =
+        ["broker.restartAtSeconds=0.3", "measure.messages=3000", "load.rate=1000", "client.gatewayThreads=2", "drain.silenceSeconds=20"];
+    let overrides: Vec<_> = ["warmUp.messages=100"].iter().chain(&changes).map(|text| Override::parse(text).unwrap()).collect();
+    let run = Run {
+        name: "tiny".to_owned(),
+        scenario: resolve("tiny", &overrides).unwrap(),
+        overrides: Vec::new(),
+        seed: 7,
+        broker: broker.about().clone(),
+        access: Access::default(),
+        broker_pids: vec![broker.pid()],
+        namespace: None,
+        shows_progress: false,
+    };
+    let outcome = run.run(Some(&mut broker)).await.unwrap_or_else(|error| panic!("{error:#}"));
+    assert!(is_valid(&outcome), "{}", summary(&outcome.result));
+    let storm = outcome.result.reconnect.expect("the broker was killed");
+    assert_eq!((storm.gateways, storm.publish_again.len(), storm.acknowledged_lost), (5, 5, 0));
+    assert!(storm.all_attached.is_some_and(|seconds| seconds > 0.0) && storm.all_publish.is_some(), "{storm:?}");
 }

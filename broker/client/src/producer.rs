@@ -84,6 +84,8 @@ struct State {
     name: Arc<str>,
     next_sequence: u64,
     topic_epoch: Option<u64>,
+    /// Times that a broker took it.
+    attachments: u64,
     pending: VecDeque<Pending>,
     waiting: usize,
     recovering: bool,
@@ -128,6 +130,7 @@ impl Producer {
             name: options.name.as_deref().unwrap_or_default().into(),
             next_sequence: options.first_sequence.unwrap_or(0),
             topic_epoch: None,
+            attachments: 0,
             pending: VecDeque::new(),
             waiting: 0,
             recovering: false,
@@ -170,6 +173,12 @@ impl Producer {
     #[must_use]
     pub fn topic_epoch(&self) -> Option<u64> {
         self.core.lock().topic_epoch
+    }
+
+    /// How often a broker has taken it: 1 at first, and one more each time that it came back.
+    #[must_use]
+    pub fn attachments(&self) -> u64 {
+        self.core.lock().attachments
     }
 
     /// Messages that wait for their receipts.
@@ -354,6 +363,7 @@ impl Core {
         }
         state.name = success.producer_name.as_str().into();
         state.topic_epoch = success.topic_epoch;
+        state.attachments += 1;
         link.write(|out| {
             for pending in &state.pending {
                 if let Some(entry) = &pending.entry {

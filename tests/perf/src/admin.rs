@@ -1,35 +1,23 @@
 //! What a run asks of the broker over HTTP: a namespace of its own, with deduplication, and later that it goes away.
 
-use std::time::Duration;
+use anyhow::{Context, bail};
+use bytes::Bytes;
+use client::{Http, Method};
 
-use anyhow::{Context, bail, ensure};
-use http_body_util::{BodyExt, Full};
-use hyper::{Method, Request, StatusCode, Uri, body::Bytes};
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use crate::access::Access;
 
 /// The HTTP side of a broker.
-#[derive(Clone, Debug)]
-pub struct Admin {
-    /// Such as `http://localhost:8080`.
-    url: String,
-}
-
-const PATIENCE: Duration = Duration::from_secs(30);
+#[derive(Debug)]
+pub struct Admin(Http);
 
 impl Admin {
-    /// The broker at an admin URL.
+    /// The broker at an admin URL, `http://host:port` or `https://host:port`.
     ///
     /// # Errors
-    /// It is no `http://host:port`.
-    pub fn new(url: &str) -> anyhow::Result<Self> {
-        let url = url.trim_end_matches('/').to_owned();
-        let uri: Uri = url.parse().with_context(|| format!("{url} is no URL"))?;
-        ensure!(
-            uri.scheme_str() == Some("http") && uri.host().is_some() && matches!(uri.path(), "" | "/"),
-            "{url} cannot be used as the admin URL: give it as http://host:port"
-        );
-        Ok(Self { url })
+    /// It is none, or a file of TLS cannot be used.
+    pub fn new(url: &str, access: &Access) -> anyhow::Result<Self> {
+        let http = Http::new(url, &access.client_options());
+        Ok(Self(http.with_context(|| format!("{url} cannot be used as the admin URL: give it as http://host:port or https://host:port"))?))
     }
 
     /// Creates a namespace (`tenant/name`) if it is not there and, if wanted, switches deduplication on for it.
@@ -74,44 +62,12 @@ impl Admin {
     }
 
     async fn request(&self, method: Method, path: &str, body: &'static str) -> anyhow::Result<Bytes> {
-        let what = format!("{method} {}{path}", self.url);
-        match tokio::time::timeout(PATIENCE, self.answer(method, path, body)).await {
-            Ok(Ok((status, body))) if status.is_success() => Ok(body),
-            Ok(Ok((status, body))) => bail!("{what} was answered with {status}: {}", String::from_utf8_lossy(&body).trim()),
-            Ok(Err(error)) => Err(error).context(what),
-            Err(_) => bail!("{what} was not answered within {PATIENCE:?}"),
+        let what = format!("{method} {}{path}", self.0.url());
+        let answer = self.0.ask(method, path, Some(("application/json", Bytes::from_static(body.as_bytes())))).await;
+        let answer = answer.with_context(|| what.clone())?;
+        if !answer.is_success() {
+            bail!("{what} was answered with {}: {}", answer.status, String::from_utf8_lossy(&answer.body).trim());
         }
-    }
-
-    async fn answer(&self, method: Method, path: &str, body: &'static str) -> anyhow::Result<(StatusCode, Bytes)> {
-        let uri: Uri = self.url.parse()?;
-        let host = uri.authority().context("a host")?.as_str();
-        let address = if uri.port().is_some() { host.to_owned() } else { format!("{host}:80") };
-        let stream = TcpStream::connect(&address).await.with_context(|| format!("nothing answers at {address}"))?;
-        let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-        tokio::spawn(connection);
-        let request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header("host", host)
-            .header("content-type", "application/json")
-            .body(Full::new(Bytes::from_static(body.as_bytes())))?;
-        let response = sender.send_request(request).await?;
-        let status = response.status();
-        Ok((status, response.into_body().collect().await?.to_bytes()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_an_http_url_of_a_host_is_an_admin_url() {
-        assert!(Admin::new("http://localhost:8080/").is_ok());
-        for wrong in ["localhost:8080", "https://localhost", "http://localhost:8080/admin/v2", "pulsar://localhost:6650"] {
-            let error = Admin::new(wrong).unwrap_err().to_string();
-            assert!(error.contains(wrong), "{error}");
-        }
+        Ok(answer.body)
     }
 }

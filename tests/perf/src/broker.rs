@@ -53,6 +53,9 @@ pub struct BrokerChoice {
     /// Milliseconds added to each sync of the broker's log, to stand for a slower disk (Geminga)
     #[arg(long, value_name = "MS", requires = "start")]
     pub added_sync_ms: Option<u32>,
+    /// The run goes over TLS, with certificates made for it (Geminga); scenarios with broker.tls do so anyway
+    #[arg(long = "tls", requires = "start")]
+    pub tls: bool,
     /// Leave the broker's directory where it is
     #[arg(long, requires = "start")]
     pub keep_data: bool,

@@ -10,6 +10,7 @@ use std::{
 use clap::{Args, Subcommand};
 
 use crate::{
+    access::Access,
     admin::Admin,
     bench,
     broker::{BrokerChoice, Started},
@@ -29,6 +30,8 @@ Examples:
   geminga perf run iot-telemetry-max-rate-2core --start geminga --out runs/first
   geminga perf run iot-telemetry-small --service-url pulsar://host:6650 --admin-url http://host:8080
   geminga perf run iot-telemetry-high-rate-2core --set load.rate=8000
+  geminga perf run iot-telemetry-max-rate-tls-2core --start geminga  over TLS, with certificates made for the run
+  geminga perf run iot-telemetry-high-rate-tls --service-url pulsar+ssl://host:6651 --tls-trust ca.pem --token-file token.txt
   geminga perf show iot-telemetry-catch-up                           every field of a scenario
   geminga perf bench --start geminga                                 one line after ten seconds
   geminga perf compare runs/a1 runs/a2 -- runs/b1 runs/b2            is it a difference?
@@ -50,7 +53,7 @@ pub enum Command {
     /// Run a scenario, check it, and keep its record
     Run(Box<RunArgs>),
     /// Ten seconds at the maximum rate, and one line about them
-    Bench(BenchArgs),
+    Bench(Box<BenchArgs>),
     /// Lay two sets of runs side by side
     #[command(after_help = "\
 Examples:
@@ -90,7 +93,7 @@ pub struct Chosen {
 /// Which broker: one that is started for the run, or one that is there.
 #[derive(Clone, Debug, Args)]
 pub struct Target {
-    /// Where the broker is
+    /// Where the broker is; pulsar+ssl:// for TLS
     #[arg(long, short = 'u', value_name = "URL", default_value = "pulsar://localhost:6650")]
     pub service_url: String,
     /// Where it is administered; the run gets a namespace of its own there
@@ -102,6 +105,9 @@ pub struct Target {
     /// Started here, under conditions of choice.
     #[command(flatten)]
     pub choice: BrokerChoice,
+    /// Whom to believe, and who to be.
+    #[command(flatten)]
+    pub access: Access,
 }
 
 /// `geminga perf bench`
@@ -250,18 +256,13 @@ impl Restart for Started {
 }
 
 impl Target {
-    /// Starts the broker if that is wanted.
-    fn start(&self) -> anyhow::Result<Option<Started>> {
-        self.choice.start()
-    }
-
     /// What a report says of the broker.
     async fn about(&self, started: Option<&Started>) -> anyhow::Result<BrokerUnderTest> {
         if let Some(started) = started {
             return Ok(started.about().clone());
         }
-        let admin = Admin::new(&self.admin_url)?;
-        let told = |bytes: anyhow::Result<hyper::body::Bytes>| bytes.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
+        let admin = Admin::new(&self.admin_url, &self.access)?;
+        let told = |answer: anyhow::Result<bytes::Bytes>| answer.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
         let version = told(admin.get("/admin/v2/brokers/version").await).unwrap_or_default();
         let metrics = told(admin.get("/metrics").await).unwrap_or_default();
         let product = if metrics.contains("\ngeminga_") { "Geminga" } else { "unknown" };
@@ -269,12 +270,17 @@ impl Target {
     }
 
     /// Runs against it.
-    fn play(&self, run: Run) -> anyhow::Result<Outcome> {
+    fn play(&self, mut run: Run) -> anyhow::Result<Outcome> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let mut started = self.start()?;
+        run.scenario.broker.tls |= self.choice.tls;
+        let mut started = BrokerChoice { tls: run.scenario.broker.tls, ..self.choice.clone() }.start()?;
+        let mut access = self.access.clone();
+        if let Some(trust) = started.as_ref().and_then(Started::trust) {
+            access.tls_trust = Some(trust.to_owned());
+        }
         let broker = runtime.block_on(self.about(started.as_ref()))?;
         let broker_pids = started.as_ref().map_or_else(|| self.pid.clone(), |started| vec![started.pid()]);
-        let run = Run { broker, broker_pids, ..run };
+        let run = Run { broker, broker_pids, access, ..run };
         anyhow::ensure!(
             started.is_some() || run.scenario.broker.restart_at_seconds.is_none(),
             "scenario {} restarts the broker, so it must be started here: add --start geminga",
@@ -300,6 +306,7 @@ impl RunArgs {
             overrides,
             seed: self.seed,
             broker: BrokerUnderTest::default(),
+            access: Access::default(),
             broker_pids: Vec::new(),
             namespace: self.namespace.clone(),
             shows_progress: !self.quiet,
@@ -351,6 +358,7 @@ impl BenchArgs {
             overrides: Vec::new(),
             seed: 1,
             broker: BrokerUnderTest::default(),
+            access: Access::default(),
             broker_pids: Vec::new(),
             namespace: None,
             shows_progress: false,

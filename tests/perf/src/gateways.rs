@@ -2,6 +2,7 @@
 //! them all; a thread owns its gateways and its share of the devices, and is told what to do by orders.
 
 pub mod precreate;
+mod returns;
 mod worker;
 
 use std::{
@@ -25,6 +26,8 @@ pub struct Plan {
     pub scenario: Arc<Scenario>,
     /// Where the broker is.
     pub service_url: Arc<str>,
+    /// How each client behaves, whom it believes and who it says it is.
+    pub client: client::Options,
     /// Begins the topics' names: `persistent://tenant/namespace/`.
     pub prefix: Arc<str>,
     /// From which everything random is derived.
@@ -42,11 +45,6 @@ impl Plan {
 
     pub(crate) fn dealt(&self) -> Dealt {
         Dealt { devices: self.scenario.devices.count, topics: self.scenario.topics, threads: self.scenario.client.gateway_threads }
-    }
-
-    /// How the clients behave: as stock clients do, lookups go their own way and what breaks is repaired.
-    pub(crate) fn client_options() -> client::Options {
-        client::Options { separate_lookups: true, ..client::Options::default() }
     }
 }
 
@@ -82,6 +80,15 @@ impl Round {
     }
 }
 
+/// When a gateway came back to a broker that was gone, on the run's clock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Return {
+    /// The broker had taken all its producers.
+    pub attached: Option<u64>,
+    /// It got its first receipt.
+    pub published: Option<u64>,
+}
+
 enum Order {
     /// Create the producer in this place; the answer comes when it is there.
     Create(usize, oneshot::Sender<Result<(), client::Error>>),
@@ -89,10 +96,10 @@ enum Order {
     Send(Round, oneshot::Sender<u64>, oneshot::Sender<()>),
     /// Give up what has no receipt yet, and send nothing more.
     GiveUp,
-    /// Note from now on when each gateway gets its first receipt.
-    WatchReceipts,
-    /// Answer when the first receipts came, in the order of the gateways; none for those that had none.
-    TellReceipts(oneshot::Sender<Vec<Option<u64>>>),
+    /// The broker is gone: note from now on when each gateway comes back.
+    WatchReturns,
+    /// Answer when each came back, in the order of the thread's gateways.
+    TellReturns(oneshot::Sender<Vec<Return>>),
     /// Close everything and end.
     Close(oneshot::Sender<Ended>),
 }
@@ -191,17 +198,17 @@ impl Gateways {
         (0..self.threads.len()).for_each(|number| self.order(number, Order::GiveUp));
     }
 
-    /// Notes from now on when each gateway gets its first receipt.
-    pub fn watch_receipts(&self) {
-        (0..self.threads.len()).for_each(|number| self.order(number, Order::WatchReceipts));
+    /// The broker is gone and not there again: notes from now on when each gateway comes back.
+    pub fn watch_returns(&self) {
+        (0..self.threads.len()).for_each(|number| self.order(number, Order::WatchReturns));
     }
 
-    /// When each gateway had its first receipt since it was watched for; none for those that had none.
-    pub async fn first_receipts(&self) -> Vec<Option<u64>> {
+    /// When each gateway came back since it was watched for.
+    pub async fn returns(&self) -> Vec<Return> {
         let mut all = Vec::new();
         for number in 0..self.threads.len() {
             let (tell, told) = oneshot::channel();
-            self.order(number, Order::TellReceipts(tell));
+            self.order(number, Order::TellReturns(tell));
             all.extend(told.await.unwrap_or_default());
         }
         all

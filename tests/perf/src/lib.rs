@@ -5,6 +5,7 @@
 //! [`result`] is what it leaves behind and all that a report is made from. [`machine`], [`sample`] and [`cache`] watch the host
 //! and its processes meanwhile; [`report`] shows what came of it, and [`compare`] lays sets of runs side by side.
 
+pub mod access;
 pub mod admin;
 pub mod bench;
 pub mod broker;

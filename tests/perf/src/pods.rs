@@ -99,7 +99,7 @@ impl Applications {
     /// # Errors
     /// The broker refused, or could not be reached.
     pub async fn subscribe(&self, application: usize) -> anyhow::Result<()> {
-        let client = Client::new(&self.plan.service_url, Plan::client_options())?;
+        let client = Client::new(&self.plan.service_url, self.plan.client.clone())?;
         for topic in 0..self.plan.scenario.topics {
             let options = ConsumerOptions { manual_permits: true, ..consumer_options(application) };
             client.consumer(&self.plan.topic(topic), options).await?.close().await?;

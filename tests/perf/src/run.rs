@@ -10,6 +10,7 @@ use anyhow::Context;
 pub use self::told::{summary, verdict_line};
 use self::window::Window;
 use crate::{
+    access::Access,
     admin::Admin,
     cache::CacheClock,
     course::Look,
@@ -37,6 +38,8 @@ pub struct Run {
     pub seed: u64,
     /// The other end.
     pub broker: BrokerUnderTest,
+    /// Whom to believe there, and who to be.
+    pub access: Access,
     /// The broker's processes, when they are on this machine and known.
     pub broker_pids: Vec<u32>,
     /// The namespace (`tenant/name`) to run in, which stays; none: one of its own, which goes away.
@@ -91,16 +94,18 @@ impl Run {
     /// # Errors
     /// The broker could not be reached or refused what a run needs.
     pub async fn run(&self, restart: Option<&mut dyn Restart>) -> anyhow::Result<Outcome> {
-        client::ServiceUrl::parse(&self.broker.service_url)?;
+        // What is wrong with the URL or a file of TLS is wrong for all clients.
+        client::Client::new(&self.broker.service_url, self.access.client_options())?;
+        let is_encrypted = client::ServiceUrl::parse(&self.broker.service_url)?.is_over_tls();
         anyhow::ensure!(
-            !self.scenario.broker.tls || self.broker.service_url.starts_with("pulsar+ssl://"),
+            !self.scenario.broker.tls || is_encrypted,
             "the scenario asks for encrypted connections (broker.tls), and {} is not encrypted: give a pulsar+ssl:// address",
             self.broker.service_url
         );
         let started_at_ms = now_ms();
         let own = || format!("public/perf-{started_at_ms:x}-{:x}", std::process::id());
         let namespace = self.namespace.clone().unwrap_or_else(own);
-        let admin = Admin::new(&self.broker.admin_url)?;
+        let admin = Admin::new(&self.broker.admin_url, &self.access)?;
         admin.create_namespace(&namespace, self.scenario.broker.deduplication).await?;
         let outcome = self.played(&admin, &namespace, started_at_ms, restart).await;
         if self.namespace.is_none()
@@ -121,6 +126,7 @@ impl Run {
         let plan = Plan {
             scenario: Arc::new(self.scenario.clone()),
             service_url: self.broker.service_url.as_str().into(),
+            client: self.access.client_options(),
             prefix: format!("persistent://{namespace}/").into(),
             seed: self.seed,
             clock: Clock::start(),

@@ -27,11 +27,15 @@ pub(super) fn start(choice: &BrokerChoice) -> anyhow::Result<Started> {
     let home = disk::fresh(choice)?;
     let data = home.path().join("data");
     let file_system = disk::file_system(home.path());
-    let settings = settings(choice);
+    let tls = choice.tls.then(|| home.path().join("tls"));
+    let settings = settings(choice, tls.as_deref());
+    if let Some(directory) = &tls {
+        make_certificates(&program, directory)?;
+    }
     let about = BrokerUnderTest {
         product: "Geminga".to_owned(),
         version: version(&program)?,
-        command: words(&command(&program, &data, &settings, None)),
+        command: words(&command(&program, &data, &settings, tls.is_some(), None)),
         chosen: choice.chosen(),
         durability: choice.durability(file_system == "tmpfs"),
         disk: Disk {
@@ -42,18 +46,26 @@ pub(super) fn start(choice: &BrokerChoice) -> anyhow::Result<Started> {
         },
         ..BrokerUnderTest::default()
     };
-    let ready = data.clone();
+    let (ready, over_tls) = (data.clone(), tls.is_some());
     let recipe = Recipe {
-        command: Box::new(move |again| command(&program, &data, &settings, again)),
-        ready: Box::new(move |pid| endpoints(&ready, pid)),
+        command: Box::new(move |again| command(&program, &data, &settings, over_tls, again)),
+        ready: Box::new(move |pid| endpoints(&ready, pid, over_tls)),
         patience: PATIENCE,
         cpus: choice.cpus.clone(),
+        trust: tls.map(|directory| directory.join("ca.pem")),
     };
     Started::new(recipe, home, about)
 }
 
-/// The settings of the command line, and those that stand for another disk.
-fn settings(choice: &BrokerChoice) -> Vec<(String, String)> {
+/// An authority of the run's own, and a certificate for the broker.
+fn make_certificates(program: &Path, directory: &Path) -> anyhow::Result<()> {
+    let made = without_settings(Command::new(program).args(["tls", "init"]).arg(directory)).output()?;
+    anyhow::ensure!(made.status.success(), "certificates could not be made: {}", String::from_utf8_lossy(&made.stderr).trim());
+    Ok(())
+}
+
+/// The settings of the command line, those that stand for another disk, and the certificates.
+fn settings(choice: &BrokerChoice, tls: Option<&Path>) -> Vec<(String, String)> {
     let mut settings = choice.settings.clone();
     let mut add = |key: &str, value: String| settings.push((key.to_owned(), value));
     if choice.sync_off {
@@ -65,6 +77,10 @@ fn settings(choice: &BrokerChoice) -> Vec<(String, String)> {
     if let Some(ms) = choice.added_sync_ms {
         add("logTestSyncDelayMs", ms.to_string());
     }
+    if let Some(directory) = tls {
+        add("tlsCertificateFilePath", directory.join("server.pem").display().to_string());
+        add("tlsKeyFilePath", directory.join("server-key.pem").display().to_string());
+    }
     settings
 }
 
@@ -72,21 +88,29 @@ fn bytes_per_second(megabytes: u32) -> u64 {
     u64::from(megabytes) * 1_000_000
 }
 
-fn command(program: &Path, data: &Path, settings: &[(String, String)], again: Option<&Addresses>) -> Command {
+fn command(program: &Path, data: &Path, settings: &[(String, String)], over_tls: bool, again: Option<&Addresses>) -> Command {
     let mut command = Command::new(program);
     command.arg("--data").arg(data);
     let port = |url: Option<&str>| url.and_then(|url| url.rsplit_once(':')).map_or("0", |(_, port)| port).to_owned();
     let ports = [
-        ("brokerServicePort", port(again.map(|addresses| addresses.service_url.as_str()))),
+        (if over_tls { "brokerServicePortTls" } else { "brokerServicePort" }, port(again.map(|addresses| addresses.service_url.as_str()))),
         ("webServicePort", port(again.map(|addresses| addresses.admin_url.as_str()))),
     ];
     for (key, value) in ports {
         command.args(["--set", &format!("{key}={value}")]);
     }
+    if over_tls {
+        command.args(["--set", "brokerServicePort=0"]);
+    }
     for (key, value) in settings {
         command.args(["--set", &format!("{key}={value}")]);
     }
-    // What steers this program would be settings to the broker.
+    without_settings(&mut command);
+    command
+}
+
+/// What steers this program would be settings to the broker.
+fn without_settings(command: &mut Command) -> &mut Command {
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(|name| name.starts_with("GEMINGA_"))) {
         command.env_remove(name);
     }
@@ -99,14 +123,14 @@ fn words(command: &Command) -> Vec<String> {
 }
 
 /// What `endpoints.json` says, once the process with this id has written it.
-fn endpoints(data: &Path, pid: u32) -> Option<Addresses> {
+fn endpoints(data: &Path, pid: u32, over_tls: bool) -> Option<Addresses> {
     let json: Value = serde_json::from_slice(&fs::read(data.join("endpoints.json")).ok()?).ok()?;
     // After a kill the file of the dead process is still there.
     if json.get("pid")?.as_u64() != Some(u64::from(pid)) {
         return None;
     }
     let text = |key: &str| json.get(key).and_then(Value::as_str).map(str::to_owned);
-    Some(Addresses { service_url: text("pulsar")?, admin_url: text("http")? })
+    Some(Addresses { service_url: text(if over_tls { "pulsarTls" } else { "pulsar" })?, admin_url: text("http")? })
 }
 
 /// What the program says of itself.

@@ -58,6 +58,10 @@ pub(super) fn start(choice: &BrokerChoice) -> anyhow::Result<Started> {
         choice.write_limit_mb.is_none() && choice.added_sync_ms.is_none(),
         "Apache Pulsar has no setting that makes a disk slower: leave out --write-limit-mb and --added-sync-ms, or use a slower disk for both"
     );
+    anyhow::ensure!(
+        !choice.tls,
+        "Apache Pulsar is started without TLS here: start it with certificates yourself, and give its pulsar+ssl:// address by --service-url"
+    );
     let java = java(choice.executable.as_deref())?;
     let jars = maven::jars()?;
     let home = disk::fresh(choice)?;
@@ -81,6 +85,7 @@ pub(super) fn start(choice: &BrokerChoice) -> anyhow::Result<Started> {
         ready: Box::new(move |_| ready(ports)),
         patience: PATIENCE,
         cpus: choice.cpus.clone(),
+        trust: None,
     };
     Started::new(recipe, home, about)
 }

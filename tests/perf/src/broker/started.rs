@@ -38,6 +38,8 @@ pub(super) struct Recipe {
     pub(super) ready: Ready,
     pub(super) patience: Duration,
     pub(super) cpus: Option<Cpus>,
+    /// The authority that vouches for it, when it speaks TLS.
+    pub(super) trust: Option<PathBuf>,
 }
 
 /// A running broker. It is killed when dropped.
@@ -76,6 +78,11 @@ impl Started {
     /// Where it is administered.
     pub fn admin_url(&self) -> &str {
         &self.addresses.admin_url
+    }
+
+    /// The authority (PEM) that vouches for it, when it speaks TLS.
+    pub fn trust(&self) -> Option<&Path> {
+        self.recipe.trust.as_deref()
     }
 
     /// Its process, for [`Watch`](crate::sample::Watch).

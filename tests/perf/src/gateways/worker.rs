@@ -6,7 +6,10 @@ use client::{Client, Producer, ProducerOptions, Receipt, Receipts, TrySendError}
 use fastrand::Rng;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Counters, Ended, Order, Plan, Round};
+use super::{
+    Counters, Ended, Order, Plan, Round,
+    returns::{self, Returns},
+};
 use crate::{
     devices::Devices,
     pace::{Alarm, Schedule},
@@ -38,8 +41,7 @@ pub(super) struct Worker {
     /// Messages of one send.
     burst: u32,
     round: Option<Running>,
-    first_receipts: Vec<Option<u64>>,
-    watches: bool,
+    returns: Option<Returns>,
     problem: Option<String>,
 }
 
@@ -66,7 +68,7 @@ impl Worker {
         let scenario = plan.scenario.clone();
         let threads = scenario.client.gateway_threads;
         let gateways: Vec<usize> = (number..scenario.gateways.count).step_by(threads).collect();
-        let clients = gateways.iter().map(|_| Client::new(&plan.service_url, Plan::client_options()).expect("the URL was checked"));
+        let clients = gateways.iter().map(|_| Client::new(&plan.service_url, plan.client.clone()).expect("URL and files were checked"));
         let clients = clients.collect();
         let (creates, created) = mpsc::unbounded_channel();
         let each = scenario.topics_each();
@@ -89,8 +91,7 @@ impl Worker {
             window: (scenario.load.max_in_flight / scenario.devices.burst * gateways.len() / scenario.gateways.count).max(1),
             burst,
             round: None,
-            first_receipts: vec![None; gateways.len()],
-            watches: false,
+            returns: None,
             problem: None,
             gateways,
             plan,
@@ -108,6 +109,7 @@ impl Worker {
                     Some(Order::Close(ended)) => return self.close(ended).await,
                     Some(order) => self.obey(order).await,
                 },
+                () = returns::next_look(self.returns.as_ref()) => self.look_for_returns(),
                 Some((place, producer)) = self.created.recv() => self.producers[place] = Some(producer),
                 () = receives.next(&mut receipts) => self.settle(&mut receipts).await,
                 rang = self.alarm.rings() => {
@@ -130,11 +132,8 @@ impl Worker {
             }
             Order::Send(round, stopped, drained) => self.begin(round, stopped, drained).await,
             Order::GiveUp => self.stop(true),
-            Order::WatchReceipts => {
-                self.watches = true;
-                self.first_receipts.fill(None);
-            }
-            Order::TellReceipts(tell) => drop(tell.send(self.first_receipts.clone())),
+            Order::WatchReturns => self.returns = Some(Returns::new(self.each, &self.producers)),
+            Order::TellReturns(tell) => drop(tell.send(self.returns.take().map(Returns::told).unwrap_or_default())),
             Order::Close(_) => {}
         }
     }
@@ -257,6 +256,12 @@ impl Worker {
         }
     }
 
+    fn look_for_returns(&mut self) {
+        if let Some(returns) = &mut self.returns {
+            returns.look(&self.producers, self.plan.clock.now());
+        }
+    }
+
     /// Settles the receipts that are there.
     async fn settle_waiting(&mut self) {
         let mut receipts = Vec::new();
@@ -281,8 +286,8 @@ impl Worker {
             self.recorder.record(0, due, now);
             published += u64::from(self.burst);
             let gateway = receipt.producer as usize / self.each;
-            if self.watches {
-                self.first_receipts[gateway].get_or_insert(now);
+            if let Some(returns) = &mut self.returns {
+                returns.published(gateway, now);
             }
             if goes_on_at_once {
                 self.send(gateway, now).await;

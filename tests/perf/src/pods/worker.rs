@@ -162,7 +162,7 @@ impl Worker {
     fn open(&self, pods: Vec<(usize, usize)>, mut closing: JoinSet<()>, done: oneshot::Sender<anyhow::Result<()>>) {
         let mut wanted = Vec::new();
         for pod in pods {
-            match Client::new(&self.plan.service_url, Plan::client_options()) {
+            match Client::new(&self.plan.service_url, self.plan.client.clone()) {
                 Ok(client) => wanted.extend(self.places_of(pod).map(|place| (place, client.clone(), self.options(pod.1, place)))),
                 Err(error) => return drop(done.send(Err(error.into()))),
             }

@@ -55,10 +55,11 @@ pub fn summary(result: &RunResult) -> String {
         );
     }
     if let Some(storm) = &result.reconnect {
-        let all = storm.all_publish.map_or("not all".to_owned(), |seconds| format!("all after {seconds:.2} s"));
+        let after = |all: Option<f64>| all.map_or("not all".to_owned(), |seconds| format!("all after {seconds:.2} s"));
+        let (attached, all) = (after(storm.all_attached), after(storm.all_publish));
         let _ = write!(
             text,
-            "\nafter the broker was back: {} of {} gateways publish again, {all}; {} lost",
+            "\nafter the broker was back: producers attached again, {attached}; {} of {} gateways publish again, {all}; {} lost",
             storm.publish_again.len(),
             storm.gateways,
             storm.acknowledged_lost

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use super::{LINGER, Patience, Restart, Stage, Watched};
 use crate::{
     course::Course,
-    gateways::Round,
+    gateways::{Return, Round},
     result::{self, CacheUse, HostUse, ProcessUse, ReconnectStorm},
 };
 
@@ -28,22 +28,27 @@ pub(super) struct Window {
 pub(super) struct Storm {
     stopped: f64,
     ready: f64,
-    /// Seconds of the window at which each gateway had a receipt again.
-    again: Vec<Option<f64>>,
+    from: u64,
+    returns: Vec<Return>,
 }
 
 impl Storm {
     pub(super) fn told(self, acknowledged_lost: u64) -> ReconnectStorm {
-        let gateways = self.again.len() as u64;
-        let mut publish_again: Vec<f64> = self.again.iter().flatten().map(|second| (second - self.ready).max(0.0)).collect();
-        publish_again.sort_by(f64::total_cmp);
-        let all_publish = publish_again.last().copied().filter(|_| publish_again.len() as u64 == gateways);
+        let gateways = self.returns.len();
+        let since_ready = |at: u64| (at.saturating_sub(self.from) as f64 / 1e6 - self.ready).max(0.0);
+        let sorted = |at: fn(&Return) -> Option<u64>| {
+            let mut seconds: Vec<f64> = self.returns.iter().filter_map(at).map(since_ready).collect();
+            seconds.sort_by(f64::total_cmp);
+            seconds
+        };
+        let all = |seconds: &[f64]| seconds.last().copied().filter(|_| seconds.len() == gateways);
+        let (attached, publish_again) = (sorted(|it| it.attached), sorted(|it| it.published));
         ReconnectStorm {
-            gateways,
+            gateways: gateways as u64,
             stopped: self.stopped,
             ready: self.ready,
-            all_attached: None,
-            all_publish,
+            all_attached: all(&attached),
+            all_publish: all(&publish_again),
             publish_again,
             acknowledged_lost,
         }
@@ -234,22 +239,20 @@ impl Events<'_, '_, '_> {
         broker.kill()?;
         let stopped = self.stage.look(self.from).second;
         self.stage.run.say(&format!("{stopped:>5.1} s  the broker was killed"));
-        self.stage.gateways.watch_receipts();
+        self.stage.gateways.watch_returns();
         let pid = broker.start_again()?;
         let ready = self.stage.look(self.from).second;
         self.stage.run.say(&format!("{ready:>5.1} s  the broker is back"));
         if let [watch] = self.watched.brokers.as_slice() {
             watch.follow(pid);
         }
-        self.storm = Some(Storm { stopped, ready, again: Vec::new() });
+        self.storm = Some(Storm { stopped, ready, from: self.from, returns: Vec::new() });
         Ok(())
     }
 
     async fn storm_ended(&mut self) -> Option<Storm> {
-        let again = self.stage.gateways.first_receipts().await;
-        let from = self.from;
-        let again = again.into_iter().map(|at| at.map(|at| at.saturating_sub(from) as f64 / 1e6)).collect();
-        self.storm.take().map(|storm| Storm { again, ..storm })
+        let storm = self.storm.take()?;
+        Some(Storm { returns: self.stage.gateways.returns().await, ..storm })
     }
 }
 
@@ -260,5 +263,32 @@ impl super::Run {
         if std::io::stderr().is_terminal() || (second.round() as u64).is_multiple_of(QUIET_SECONDS) {
             self.say(&format!("{second:>5.0} s  {line}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn came_back(attached: Option<u64>, published: Option<u64>) -> Return {
+        Return { attached, published }
+    }
+
+    fn told(returns: Vec<Return>) -> ReconnectStorm {
+        Storm { stopped: 1.0, ready: 2.0, from: 10_000_000, returns }.told(0)
+    }
+
+    #[test]
+    fn all_are_back_when_the_last_is() {
+        let storm = told(vec![came_back(Some(12_500_000), Some(12_750_000)), came_back(Some(13_000_000), Some(12_250_000))]);
+        assert_eq!((storm.all_attached, storm.all_publish), (Some(1.0), Some(0.75)));
+        assert_eq!(storm.publish_again, [0.25, 0.75]);
+    }
+
+    #[test]
+    fn as_long_as_one_is_away_not_all_are_back() {
+        let storm = told(vec![came_back(Some(12_500_000), Some(12_750_000)), came_back(None, None)]);
+        assert_eq!((storm.all_attached, storm.all_publish), (None, None));
+        assert_eq!((storm.gateways, storm.publish_again.len()), (2, 1));
     }
 }
