@@ -150,7 +150,7 @@ impl Handle {
     /// Whether it is asked who may do what.
     #[must_use]
     pub fn authorizes(&self) -> bool {
-        self.shared.auth.as_ref().is_some_and(|auth| auth.authorizes())
+        self.shared.auth.as_ref().is_some_and(crate::auth::Auth::authorizes)
     }
 
     /// Who calls, and whether they may. Nobody where nobody is asked. `original` is whom a proxy says it speaks for.

@@ -120,10 +120,11 @@ fn a_full_backlog_closes_producers_and_turns_them_away_until_it_is_drained() {
         let (error, message) = peer.answer(request).unwrap_err();
         assert_eq!(error, wanted);
         assert!(message.contains("backlog quota exceeded"), "{message}");
-        peer.hear_about(|frame| match &frame.command {
-            Command::CloseProducer(close) => Some(assert_eq!(close.producer_id, 1)),
+        let closed = peer.hear_about(|frame| match &frame.command {
+            Command::CloseProducer(close) => Some(close.producer_id),
             _ => None,
         });
+        assert_eq!(closed, 1);
         assert!(!peer.has_aside(is_receipt(1)));
         peer.flow(9, 10);
         let (message, _) = peer.message();
