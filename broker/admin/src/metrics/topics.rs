@@ -28,6 +28,12 @@ pub(super) struct Numbers {
     cache_misses: u64,
     storage_reads: u64,
     acks: f64,
+    compactions: u64,
+    compactions_failed: u64,
+    compacted_out: u64,
+    compaction_ms: u64,
+    compacted_entries: u64,
+    compacted_bytes: u64,
     pub(super) rates: TopicRates,
 }
 
@@ -48,6 +54,13 @@ impl Numbers {
         self.cache_misses += stats.cache_misses;
         self.storage_reads += stats.storage_reads;
         self.acks += stats.subscriptions.iter().map(|s| s.rates.messages_acked).sum::<f64>();
+        self.compactions += stats.compaction.succeeded;
+        self.compactions_failed += stats.compaction.failed;
+        self.compacted_out += stats.compaction.removed;
+        self.compaction_ms += stats.compaction.last_duration_ms;
+        let (_, entries, bytes) = stats.compaction.ledger.unwrap_or_default();
+        self.compacted_entries += entries;
+        self.compacted_bytes += bytes;
         self.add_rates(&stats.rates);
     }
 
@@ -108,6 +121,16 @@ const TOPIC_FAMILIES: &[FamilyOf<Numbers>] = &[
     (Family::counter("geminga_cache_misses_total", "Entries delivered after a read since the topic was loaded."), |n| {
         as_number(n.cache_misses)
     }),
+];
+
+/// Told where a compaction was tried since the topic was loaded.
+const COMPACTION_FAMILIES: &[FamilyOf<Numbers>] = &[
+    (Family::gauge("pulsar_compaction_removed_event_count", "Messages that compactions took out."), |n| as_number(n.compacted_out)),
+    (Family::gauge("pulsar_compaction_succeed_count", "Compactions that worked."), |n| as_number(n.compactions)),
+    (Family::gauge("pulsar_compaction_failed_count", "Compactions that failed."), |n| as_number(n.compactions_failed)),
+    (Family::gauge("pulsar_compaction_duration_time_in_mills", "Milliseconds that the last one took."), |n| as_number(n.compaction_ms)),
+    (Family::gauge("pulsar_compaction_compacted_entries_count", "Entries that the last one left."), |n| as_number(n.compacted_entries)),
+    (Family::gauge("pulsar_compaction_compacted_entries_size", "Bytes that the last one left."), |n| as_number(n.compacted_bytes)),
 ];
 
 macro_rules! classes {
@@ -258,6 +281,10 @@ pub(super) async fn tell(out: &mut Exposition, cluster: &str, stats: &ServerStat
     let of_topics = of_topics.chain(OUT_FAMILIES.iter().filter(|_| !by_subscription));
     let series = or_nothing(cluster, series);
     families(out, of_topics, &series, &mut turn).await;
+    let compacted: Vec<_> = series.iter().filter(|(_, numbers)| numbers.compactions + numbers.compactions_failed > 0).cloned().collect();
+    if !compacted.is_empty() {
+        families(out, COMPACTION_FAMILIES.iter(), &compacted, &mut turn).await;
+    }
     if by_subscription {
         subscriptions(out, stats, &series, &mut turn).await;
     }
