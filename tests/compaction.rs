@@ -3,7 +3,7 @@
 use client::{Client, Consumer, ConsumerOptions, Message, Producer, Received, Start};
 use geminga_tests::harness::{Broker, Setup, eventually, soon};
 
-use crate::admin::{json, told, topic_stats};
+use crate::admin::{json, raw, told, topic_stats};
 use crate::talk::{consume, next, plain, produce, publish, text, texts};
 
 const TOPIC: &str = "persistent/public/default/t";
@@ -98,6 +98,8 @@ async fn what_is_published_later_follows_the_view_and_batches_are_compacted_insi
     put(&producer, &[("b", "b2")]).await;
     assert_eq!(texts(&reader, 1).await, ["b2"]);
     assert_eq!(topic_stats(&broker, TOPIC)["compaction"]["lastCompactionRemovedEventCount"], 3);
+    let metrics = raw(&broker, "GET /metrics HTTP/1.1\r\nHost: broker\r\nConnection: close\r\n\r\n");
+    assert!(metrics.contains("pulsar_compaction_succeed_count{"), "{metrics}");
     // The next one begins with what the first has left.
     compact(&broker).await;
     assert_eq!(everything(&view(&client).await).await, ["a2", "b2"]);
