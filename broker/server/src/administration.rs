@@ -167,7 +167,7 @@ impl Handle {
     /// # Errors
     /// [`TopicError::NotAllowed`] while it is being compacted, and what keeps a topic from being loaded.
     pub async fn compact(&self, name: TopicName) -> Result<(), TopicError> {
-        with_topic(&self.shared, name, |topic, turn| topic.compact(turn)).await?.map_err(|error| match error {
+        with_topic(&self.shared, name, Topic::compact).await?.map_err(|error| match error {
             NotCompacted::Running => TopicError::NotAllowed(error.to_string()),
             NotCompacted::Leaving => TopicError::Busy(error.to_string()),
         })
@@ -186,7 +186,7 @@ impl Handle {
     /// # Errors
     /// What keeps a topic from being loaded.
     pub async fn truncate(&self, name: TopicName) -> Result<(), TopicError> {
-        with_topic(&self.shared, name, |topic, turn| topic.truncate(turn)).await
+        with_topic(&self.shared, name, Topic::truncate).await
     }
 
     /// Deletes ledgers that nobody needs, now rather than later.
@@ -194,7 +194,7 @@ impl Handle {
     /// # Errors
     /// What keeps a topic from being loaded.
     pub async fn trim(&self, name: TopicName) -> Result<(), TopicError> {
-        with_topic(&self.shared, name, |topic, turn| topic.trim_now(turn)).await
+        with_topic(&self.shared, name, Topic::trim_now).await
     }
 
     /// Bytes published after a message.

@@ -101,6 +101,9 @@ pub(crate) struct Compaction {
     last_duration_ms: u64,
     succeeded_at_ms: u64,
     failed_at_ms: u64,
+    succeeded: u64,
+    failed: u64,
+    removed: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -151,12 +154,16 @@ impl Topic {
     }
 
     pub(crate) fn compaction_stats(&self) -> CompactionStats {
-        let Compaction { current, last_removed, last_duration_ms, succeeded_at_ms, failed_at_ms, .. } = &self.compaction;
+        let Compaction { current, last_removed, last_duration_ms, succeeded_at_ms, failed_at_ms, succeeded, failed, removed, .. } =
+            &self.compaction;
         CompactionStats {
             ledger: current.map(|compacted| (compacted.ledger.0, (compacted.last.0 + 1).unsigned_abs(), compacted.bytes)),
             horizon: current.map(|compacted| compacted.horizon.to_string()),
             last_removed: *last_removed,
             last_duration_ms: *last_duration_ms,
+            succeeded: *succeeded,
+            failed: *failed,
+            removed: *removed,
             succeeded_at_ms: *succeeded_at_ms,
             failed_at_ms: *failed_at_ms,
         }
@@ -214,11 +221,14 @@ impl Topic {
         turn.out.push(Effect::Report { message: format!("compaction failed, what was compacted before stays: {reason}") });
         self.compaction.step = Step::Idle;
         self.compaction.failed_at_ms = turn.now.wall_ms;
+        self.compaction.failed += 1;
         self.compaction.status = CompactionStatus::Failed(reason);
     }
 
     fn compaction_succeeded(&mut self, now: Now, removed: u64) {
         self.compaction.status = CompactionStatus::Success;
+        self.compaction.succeeded += 1;
+        self.compaction.removed += removed;
         self.compaction.last_removed = removed;
         self.compaction.succeeded_at_ms = now.wall_ms;
         self.compaction.last_duration_ms = now.wall_ms.saturating_sub(self.compaction.began_ms);

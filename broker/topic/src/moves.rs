@@ -135,12 +135,17 @@ impl Topic {
         self.by_name.contains_key(subscription)
     }
 
-    /// Where the `n`th entry is that a subscription has not acked, from 1; none if it has fewer.
+    /// Where the `n`th entry is that a subscription has not acked, from 1; none if it has fewer. One that does not exist has acked
+    /// nothing: tools peek under names of their own.
     ///
     /// # Errors
-    /// [`Unmoved`].
+    /// [`Unmoved::Changing`].
     pub fn nth_unacked(&self, subscription: &str, n: u64) -> Result<Option<Position>, Unmoved> {
-        let index = self.at_rest(subscription)?;
+        let index = match self.at_rest(subscription) {
+            Ok(index) => index,
+            Err(Unmoved::NotFound) => return Ok(self.nth_entry(n, false).filter(|_| n <= self.ledgers.chain.totals().0)),
+            Err(error) => return Err(error),
+        };
         let cursor = self.subscriptions.get(index).map(|subscription| &subscription.lane.cursor);
         Ok(cursor.and_then(|cursor| cursor.nth_unacked(n, &self.ledgers.chain)))
     }

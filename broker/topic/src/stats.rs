@@ -193,6 +193,12 @@ pub struct CompactionStats {
     pub last_removed: u64,
     /// How long it took, in milliseconds.
     pub last_duration_ms: u64,
+    /// Compactions that worked, and those that failed, since the topic was loaded.
+    pub succeeded: u64,
+    /// See [`succeeded`](Self::succeeded).
+    pub failed: u64,
+    /// Messages that they took out.
+    pub removed: u64,
     /// When one worked last, milliseconds since the epoch; 0 if none did since the topic was loaded.
     pub succeeded_at_ms: u64,
     /// When one failed last, milliseconds since the epoch; 0 if none did since the topic was loaded.

@@ -33,6 +33,12 @@ pub(super) struct Numbers {
     cache_misses: u64,
     storage_reads: u64,
     acks: f64,
+    compactions: u64,
+    compactions_failed: u64,
+    compacted_out: u64,
+    compaction_ms: u64,
+    compacted_entries: u64,
+    compacted_bytes: u64,
     pub(super) rates: TopicRates,
 }
 
@@ -58,6 +64,13 @@ impl Numbers {
         self.cache_misses += stats.cache_misses;
         self.storage_reads += stats.storage_reads;
         self.acks += stats.subscriptions.iter().map(|s| s.rates.messages_acked).sum::<f64>();
+        self.compactions += stats.compaction.succeeded;
+        self.compactions_failed += stats.compaction.failed;
+        self.compacted_out += stats.compaction.removed;
+        self.compaction_ms += stats.compaction.last_duration_ms;
+        let (_, entries, bytes) = stats.compaction.ledger.unwrap_or_default();
+        self.compacted_entries += entries;
+        self.compacted_bytes += bytes;
         self.add_rates(&stats.rates);
     }
 
@@ -131,6 +144,16 @@ const TOPIC_FAMILIES: &[FamilyOf<Numbers>] = &[
 fn or_minus_one(number: Option<u64>) -> f64 {
     number.map_or(-1.0, as_number)
 }
+
+/// Told where a compaction was tried since the topic was loaded.
+const COMPACTION_FAMILIES: &[FamilyOf<Numbers>] = &[
+    (Family::gauge("pulsar_compaction_removed_event_count", "Messages that compactions took out."), |n| as_number(n.compacted_out)),
+    (Family::gauge("pulsar_compaction_succeed_count", "Compactions that worked."), |n| as_number(n.compactions)),
+    (Family::gauge("pulsar_compaction_failed_count", "Compactions that failed."), |n| as_number(n.compactions_failed)),
+    (Family::gauge("pulsar_compaction_duration_time_in_mills", "Milliseconds that the last one took."), |n| as_number(n.compaction_ms)),
+    (Family::gauge("pulsar_compaction_compacted_entries_count", "Entries that the last one left."), |n| as_number(n.compacted_entries)),
+    (Family::gauge("pulsar_compaction_compacted_entries_size", "Bytes that the last one left."), |n| as_number(n.compacted_bytes)),
+];
 
 macro_rules! classes {
     ($field:ident, $help:literal, $(($name:literal, $class:literal)),+) => {
@@ -286,6 +309,10 @@ pub(super) async fn tell(out: &mut Exposition, cluster: &str, stats: &ServerStat
             out.sample(&format!("{labels},{}", label("quota_type", kind)), times);
         }
         turn.step().await;
+    }
+    let compacted: Vec<_> = series.iter().filter(|(_, numbers)| numbers.compactions + numbers.compactions_failed > 0).cloned().collect();
+    if !compacted.is_empty() {
+        families(out, COMPACTION_FAMILIES.iter(), &compacted, &mut turn).await;
     }
     if by_subscription {
         subscriptions(out, stats, &series, &mut turn).await;

@@ -7,8 +7,8 @@ use wire::payload::RawMessage;
 use super::Compacted;
 use super::plan::Plan;
 
-/// Keys that are compared at a time: some 64 MiB of them.
-const MOST_KEYS: usize = 1 << 20;
+/// Keys that are compared at a time: as many as fit a table of 2^19 places, which takes some 17 MiB.
+const MOST_KEYS: usize = (1 << 19) / 8 * 7;
 
 /// What is to be compacted.
 #[derive(Clone, Debug)]

@@ -55,6 +55,8 @@ fn skipping_counts_only_what_is_not_acked() {
     assert_eq!(owner.topic.nth_unacked("s", 2), Ok(Some(sent[3])));
     assert_eq!(owner.topic.nth_unacked("s", 48), Ok(Some(sent[49])));
     assert_eq!(owner.topic.nth_unacked("s", 49), Ok(None));
+    assert_eq!(owner.topic.nth_unacked("nobody's", 50), Ok(Some(sent[49])));
+    assert_eq!(owner.topic.nth_unacked("nobody's", 51), Ok(None));
     owner.call(|topic, turn| topic.skip(turn, "s", Some(3))).expect("it is there");
     let shared = consumer(&mut owner);
     flow(&mut owner, shared, 100);
