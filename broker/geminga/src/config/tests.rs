@@ -167,8 +167,8 @@ fn secrets_are_never_printed() {
 #[test]
 fn keys_that_are_asked_for_are_shown_with_value_source_and_state() {
     let loaded = load(&flags(&[("numIOThreads", "5"), ("bookkeeperClientTimeoutInSeconds", "30")]));
-    let asked = ["numIOThreads", "managedLedgerCacheEvictionWatermark", "metadataStoreUrl", "bookkeeperClientTimeoutInSeconds"]
-        .map(str::to_owned);
+    let asked =
+        ["numIOThreads", "managedLedgerCacheEvictionWatermark", "metadataStoreUrl", "bookkeeperClientTimeoutInSeconds"].map(str::to_owned);
     let shown: serde_json::Value = serde_json::from_str(&show::json(&show::select(&loaded, &asked).expect("known"))).expect("json");
     let expected = serde_json::json!([
         { "key": "numIOThreads", "value": "5", "source": "--set", "state": "honoured" },
