@@ -32,6 +32,12 @@ pub struct AdminOptions {
     pub force_delete_tenants: bool,
     /// Whether a namespace may be deleted with all it has.
     pub force_delete_namespaces: bool,
+    /// Whether topics may have policies of their own.
+    pub topic_policies: bool,
+    /// Tenants there may be; none for no limit.
+    pub max_tenants: Option<usize>,
+    /// Namespaces that a tenant may have; none for no limit.
+    pub max_namespaces_per_tenant: Option<usize>,
     /// What an operator should know about the configuration; the health report carries it.
     pub warning: Option<String>,
     /// Why what is stored may be lost, if the broker was told not to care.
@@ -96,6 +102,9 @@ impl Default for AdminOptions {
             metrics: MetricsOptions::default(),
             force_delete_tenants: false,
             force_delete_namespaces: false,
+            topic_policies: true,
+            max_tenants: None,
+            max_namespaces_per_tenant: None,
             warning: None,
             not_durable: None,
             read_only: false,

@@ -72,9 +72,45 @@ pub enum TopicError {
         /// Subscriptions.
         subscriptions: usize,
     },
+    /// There is no such subscription.
+    #[error("Subscription {subscription} not found for topic {topic}")]
+    NoSubscription {
+        /// The topic.
+        topic: TopicName,
+        /// The subscription.
+        subscription: String,
+    },
+    /// There is one already.
+    #[error("Subscription {subscription} already exists for topic {topic}")]
+    SubscriptionExists {
+        /// The topic.
+        topic: TopicName,
+        /// The subscription.
+        subscription: String,
+    },
+    /// It has consumers and force was not asked for.
+    #[error("Subscription {subscription} of {topic} has active connected consumers")]
+    SubscriptionInUse {
+        /// The topic.
+        topic: TopicName,
+        /// The subscription.
+        subscription: String,
+    },
+    /// The topic stores nothing, so there is nothing to do this with.
+    #[error("{0} stores no messages")]
+    NoStorage(TopicName),
+    /// No name that a topic or a subscription can have.
+    #[error("{0}")]
+    BadName(String),
+    /// Not now: something else is being done to it.
+    #[error("{0}")]
+    Busy(String),
     /// The call does not fit the topic: partitions shrink, too many partitions, wrong kind of topic.
     #[error("{0}")]
     NotAllowed(String),
+    /// Its namespace has as many topics as it may have.
+    #[error("{0}")]
+    TooMany(String),
     /// The metadata store refused or failed.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
@@ -162,6 +198,7 @@ impl Handle {
         self.shared.auth.is_some()
     }
 
+<<<<<<< HEAD
     /// Whether somebody may do everything: where nobody is asked, everybody may.
     #[must_use]
     pub fn is_superuser(&self, who: Option<&Identity>) -> bool {
@@ -175,6 +212,15 @@ impl Handle {
     }
 
     /// Who calls from where, and whether they may. Nobody where nobody is asked. `original` is whom a proxy says it speaks for.
+=======
+    /// Whether it is asked who may do what.
+    #[must_use]
+    pub fn authorizes(&self) -> bool {
+        self.shared.auth.as_ref().is_some_and(crate::auth::Auth::authorizes)
+    }
+
+    /// Who calls, and whether they may. Nobody where nobody is asked. `original` is whom a proxy says it speaks for.
+>>>>>>> main
     ///
     /// # Errors
     /// [`Denied`] says which of the two it was.
@@ -236,7 +282,12 @@ impl Handle {
     /// # Errors
     /// [`TopicError::Exists`] when it, or a partitioned topic of that name, is there; [`TopicError::NoSuchNamespace`].
     pub async fn create_topic(&self, name: TopicName, properties: Vec<(String, String)>) -> Result<(), TopicError> {
-        self.control(move |m| crate::catalog::create_topic(m, &name, properties)).await?
+        let shared = self.shared.clone();
+        self.control(move |m| {
+            crate::policies::require_room(m, &shared.settings, &name, 1)?;
+            crate::catalog::create_topic(m, &name, properties)
+        })
+        .await?
     }
 
     /// Creates a partitioned topic and its partitions, in one transaction.
@@ -244,8 +295,17 @@ impl Handle {
     /// # Errors
     /// [`TopicError::Exists`], [`TopicError::NoSuchNamespace`], [`TopicError::NotAllowed`] for a count of 0 or over the limit.
     pub async fn create_partitioned(&self, name: TopicName, partitions: u32, properties: Vec<(String, String)>) -> Result<(), TopicError> {
+<<<<<<< HEAD
         let limit = self.live().max_partitions;
         self.control(move |m| crate::catalog::create_partitioned(m, &name, partitions, properties, limit)).await?
+=======
+        let shared = self.shared.clone();
+        self.control(move |m| {
+            crate::policies::require_room(m, &shared.settings, &name, partitions)?;
+            crate::catalog::create_partitioned(m, &name, partitions, properties, shared.settings.max_partitions)
+        })
+        .await?
+>>>>>>> main
     }
 
     /// Raises the number of partitions.

@@ -24,17 +24,24 @@ pub(crate) async fn topic_stats(shared: &Arc<Shared>, name: TopicName) -> Result
     let caller = Opener::Caller(Box::new(move |outcome| {
         let stats = match outcome {
             Ok((worker, key)) => worker.topics.get_mut(key.slot, key.generation).map(|h| h.topic.stats()).ok_or(TopicError::Gone),
-            Err(LoadError::NotFound(_) | LoadError::NoSuchPartition { .. } | LoadError::Deleted(_) | LoadError::Partitioned(_)) => {
-                Err(TopicError::NotFound(wanted))
-            }
-            Err(LoadError::NoSuchNamespace(_)) => Err(TopicError::NoSuchNamespace(wanted.namespace())),
-            Err(LoadError::Draining) => Err(TopicError::Gone),
-            Err(error) => Err(TopicError::Storage(error.to_string())),
+            Err(error) => Err(not_loaded(wanted, &error)),
         };
         drop(tell.send(stats));
     }));
     shared.post(shared.owner(&name), Letter::Open { name, opener: caller });
     told.await.map_err(|_| TopicError::Gone)?
+}
+
+/// Why a caller cannot have a topic.
+pub(crate) fn not_loaded(name: TopicName, error: &LoadError) -> TopicError {
+    match error {
+        LoadError::NotFound(_) | LoadError::NoSuchPartition { .. } | LoadError::Deleted(_) | LoadError::Partitioned(_) => {
+            TopicError::NotFound(name)
+        }
+        LoadError::NoSuchNamespace(_) => TopicError::NoSuchNamespace(name.namespace()),
+        LoadError::Draining => TopicError::Gone,
+        error => TopicError::Storage(error.to_string()),
+    }
 }
 
 pub(crate) async fn server_stats(shared: &Arc<Shared>, topics: bool) -> Result<ServerStats, TopicError> {

@@ -119,7 +119,7 @@ async fn change(call: &Call, changes: ConfigChanges, revision: Option<i64>, tria
 }
 
 async fn items(call: &Call) -> Result<Vec<ConfigItem>, Refusal> {
-    asked(call, |configuration| configuration.items()).await
+    asked(call, Configuration::items).await
 }
 
 async fn item(call: &Call) -> Result<(ConfigItem, i64), Refusal> {

@@ -131,7 +131,8 @@ fn read_namespace(m: &dyn MetadataStore, at: NamespacePath<'_>, all: &mut Defini
     }
     for local in topics::list(m, at, Domain::Persistent).map_err(|error| failed(&error))? {
         let Ok(name) = TopicName::new(wire::Domain::Persistent, &namespace, &local) else { continue };
-        if !is_system(&name) && !(name.is_partition() && whole.contains(&name.partitioned())) {
+        let is_part = name.is_partition() && whole.contains(&name.partitioned());
+        if !is_system(&name) && !is_part {
             all.topics.push(TopicDefinition { name: name.to_string(), partitions: None, properties: BTreeMap::new() });
         }
     }

@@ -120,7 +120,7 @@ impl Inventory {
     /// A broker that stops.
     pub(crate) async fn clients(&self, handle: &Handle) -> Result<Arc<Clients>, Refusal> {
         let make = async |_| {
-            let rows = handle.survey(|name, stats, rows| ClientRow::all_of(name, stats, rows)).await?;
+            let rows = handle.survey(ClientRow::all_of).await?;
             let (producers, consumers) = rows.into_iter().partition(ClientRow::is_producer);
             Ok(Clients { producers, consumers })
         };

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use super::amounts::{TimeOrOff, TimeUnit, milliseconds, minutes};
+use super::amounts::{ByteSize, TimeOrOff, TimeUnit, bytes, milliseconds, minutes, seconds};
 use super::forms::{Flag, Number};
 use super::table::settings;
 
@@ -25,6 +25,19 @@ settings! {
         /// How often expired messages are looked for; they stay that much longer at most.
         expiry_check: Duration = "messageExpiryCheckIntervalInMinutes", minutes(1, u32::MAX as u64), default Duration::from_secs(300),
             dynamic "after the next look";
+    }
+}
+
+settings! {
+    /// Topics of which only the newest message of each key is kept, for consumers that ask for no more.
+    pub struct Compaction, "Compaction" {
+        /// A topic is compacted by itself when so many bytes were published since the last time; 0 leaves it to those who ask. The
+        /// work takes reads, writes and a thread, and the newest messages are stored twice.
+        threshold: ByteSize = "brokerServiceCompactionThresholdInBytes", bytes(0, i64::MAX as u64), default ByteSize::bytes(0);
+        /// How often it is looked at whether a topic is to be compacted.
+        check: Duration = "brokerServiceCompactionMonitorIntervalInSeconds", seconds(1, u32::MAX as u64), default Duration::from_secs(60);
+        /// Whether messages without a key outlive a compaction.
+        retain_null_key: bool = "topicCompactionRetainNullKey", Flag, default false;
     }
 }
 
