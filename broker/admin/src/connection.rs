@@ -114,7 +114,6 @@ async fn carry_out(site: &Arc<Site>, caller: &Caller, request: Request<Incoming>
         Ok(Err(error)) => return Err(Refusal::bad_request(format!("The body did not arrive: {error}"))),
         Err(_) => return Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "The body did not arrive in time")),
     };
-<<<<<<< HEAD
     visit.body = body.clone();
     if visit.is_own() {
         sampler::begin(site);
@@ -126,12 +125,7 @@ async fn carry_out(site: &Arc<Site>, caller: &Caller, request: Request<Incoming>
         None => None,
     };
     let call = Call { site: site.clone(), params, query, headers: head.headers, body, who: visit.who.clone(), peer: caller.address };
-    let outcome = match timeout(site.options.request_timeout, (route.handler)(call)).await {
-=======
-    let query = Query::parse(head.uri.query().unwrap_or_default());
-    let call = Call { site: site.clone(), params, query, headers: head.headers, body };
-    match timeout(site.options.request_timeout, route.handler.call(call)).await {
->>>>>>> main
+    let outcome = match timeout(site.options.request_timeout, route.handler.call(call)).await {
         Ok(result) => result,
         Err(_) => Err(Refusal::busy("the request took too long")),
     };

@@ -29,11 +29,8 @@
 
 mod address;
 mod admission;
-<<<<<<< HEAD
-mod body;
-=======
 mod backlogs;
->>>>>>> main
+mod body;
 mod brokers;
 mod bundles;
 mod clusters;
@@ -74,12 +71,9 @@ use std::sync::atomic::AtomicUsize;
 use server::{Handle, HttpService};
 
 pub use options::{AdminOptions, MetricsOptions};
-<<<<<<< HEAD
 pub use own::audit::AuditFiles;
 pub use own::config::{ConfigChanges, ConfigItem, ConfigRefusal, Configuration};
-=======
 pub use policies::{DoorLine, PolicyLine, policy_slots};
->>>>>>> main
 pub use routes::{Class, Mark, RouteLine, routes};
 
 /// Everything that requests share.
@@ -96,7 +90,6 @@ struct Site {
 /// The handler of HTTP connections for a running server: called on the event loop that owns a connection, and done when the
 /// connection is.
 #[must_use]
-<<<<<<< HEAD
 pub fn service(handle: Handle, options: AdminOptions, configuration: Arc<dyn Configuration>) -> HttpService {
     let router = router::Router::new(routes::all());
     let site = Arc::new(Site {
@@ -108,10 +101,5 @@ pub fn service(handle: Handle, options: AdminOptions, configuration: Arc<dyn Con
         running: AtomicUsize::new(0),
         health: brokers::Health::default(),
     });
-=======
-pub fn service(handle: Handle, options: AdminOptions) -> HttpService {
-    let router = router::Router::new(routes::all());
-    let site = Arc::new(Site { handle, options, router, running: AtomicUsize::new(0), health: brokers::Health::default() });
->>>>>>> main
     Arc::new(move |stream, peer| Box::pin(connection::serve(stream, peer, site.clone())))
 }

@@ -43,11 +43,7 @@ pub(crate) async fn bundle(call: Call) -> Result<Reply, Refusal> {
 async fn usable(handle: &Handle, topic: TopicName) -> Result<(), Refusal> {
     match handle.partitions(topic).await {
         Ok(_) => Ok(()),
-<<<<<<< HEAD
-        Err(TopicError::NotFound(_)) if handle.live().auto_topic_creation => Ok(()),
-=======
         Err(TopicError::NotFound(topic)) if handle.auto_creation(topic.namespace()).await?.allowed => Ok(()),
->>>>>>> main
         Err(error) => Err(error.into()),
     }
 }

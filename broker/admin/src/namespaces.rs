@@ -40,12 +40,8 @@ pub(crate) async fn create(call: Call) -> Result<Reply, Refusal> {
         let bundles = Bundles::even(count).map_err(|error| Refusal::precondition(error.to_string()))?;
         policies.set("bundles", bundles).map_err(Refusal::policy)?;
     }
-<<<<<<< HEAD
     let (cluster, bundles) = (call.handle().settings().cluster.clone(), call.handle().live().default_bundles);
-=======
-    let (cluster, bundles) = (call.handle().settings().cluster.clone(), call.handle().settings().default_bundles);
     let limit = call.options().max_namespaces_per_tenant;
->>>>>>> main
     let create = move |m: &dyn metadata::MetadataStore| {
         namespaces::create(m, path(&namespace), policies, NewNamespace { local_cluster: &cluster, bundles, limit }).map(drop)
     };

@@ -62,15 +62,9 @@ pub(crate) async fn described(call: &Call, topic: TopicName, count: u32) -> Resu
 }
 
 async fn auto_create(call: &Call, topic: TopicName) -> Result<Option<u32>, TopicError> {
-<<<<<<< HEAD
-    let settings = call.handle().live();
-    match (settings.auto_topic_creation, settings.auto_topic_partitions) {
-        (false, _) => Err(TopicError::NotFound(topic)),
-=======
     let creation = call.handle().auto_creation(topic.namespace()).await?;
     match creation.partitions {
         _ if !creation.allowed => Err(TopicError::NotFound(topic)),
->>>>>>> main
         // Without partitions it comes into being when its first producer or consumer arrives.
         None => Ok(None),
         Some(_) if topic.is_partition() => Ok(None),

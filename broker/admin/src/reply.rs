@@ -24,22 +24,12 @@ pub(crate) struct Kept {
     status: StatusCode,
     content_type: &'static str,
     body: Bytes,
-<<<<<<< HEAD
     extra: Vec<(HeaderName, HeaderValue)>,
-=======
-    extra: Option<(HeaderName, HeaderValue)>,
-    /// Headers that are part of what was asked for.
-    headers: Vec<(HeaderName, HeaderValue)>,
->>>>>>> main
 }
 
 impl Reply {
     fn new(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Self {
-<<<<<<< HEAD
         Self { status, content_type, body: Body::whole(body), extra: Vec::new() }
-=======
-        Self { status, content_type, body: body.into(), extra: None, headers: Vec::new() }
->>>>>>> main
     }
 
     /// 204: done, nothing to say.
@@ -59,11 +49,8 @@ impl Reply {
     }
 
     /// 200 with JSON that is spelt already.
-<<<<<<< HEAD
     pub(crate) fn spelt(json: Bytes) -> Self {
-=======
     pub(crate) fn raw_json(json: &'static str) -> Self {
->>>>>>> main
         Self::new(StatusCode::OK, "application/json", json)
     }
 
@@ -158,14 +145,8 @@ impl Reply {
         if !self.content_type.is_empty() {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         }
-<<<<<<< HEAD
         for (name, value) in self.extra {
-            headers.insert(name, value);
-=======
-        headers.extend(self.extra);
-        for (name, value) in self.headers {
             headers.append(name, value);
->>>>>>> main
         }
         response
     }

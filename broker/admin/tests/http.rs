@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 use server::{Endpoints, Listen, ServerSettings};
 use topic::TopicSettings;
 
-<<<<<<< HEAD
 #[path = "http/coverage.rs"]
 mod coverage;
 #[path = "http/events.rs"]
@@ -24,10 +23,8 @@ mod events;
 mod grants;
 #[path = "http/own.rs"]
 mod own;
-=======
 #[path = "http/policies.rs"]
 mod policies;
->>>>>>> main
 #[path = "http/schemas.rs"]
 mod schemas;
 

@@ -24,12 +24,7 @@ use crate::config::limits::InactiveMode;
 use crate::config::listeners::{AdvertisedListener, Endpoint, Scheme};
 use crate::config::machine::{most_working_loops, processors};
 use crate::config::topics::AutoTopicType;
-<<<<<<< HEAD
-use crate::config::{Auth, ByteSize, Config, Metrics, Tls};
-=======
 use crate::config::{self, Auth, BacklogQuotas, ByteSize, Config, Metrics, Tls};
-use crate::data_dir::DataDir;
->>>>>>> main
 
 /// A consumer that seeks comes back after its back-off; until then a reader's cursor must be kept for it.
 const NON_DURABLE_GRACE: Duration = Duration::from_secs(30);
@@ -92,12 +87,8 @@ pub fn server_settings(config: &Config, epoch: u64) -> io::Result<ServerSettings
         },
         shutdown_timeout: config.upkeep.shutdown_timeout,
         unacked: crowd_limit(config),
-<<<<<<< HEAD
         topic: topic_settings(config, epoch),
-=======
-        topic: topic_settings(config, data),
         policies: broker_policies(config),
->>>>>>> main
     })
 }
 

@@ -412,21 +412,14 @@ impl Worker {
 
     /// Reads on from a connection that was paused, if nothing holds it any more.
     pub(crate) fn reconsider_pause(&mut self, slot: u32, generation: u32) {
-<<<<<<< HEAD
-        let spent = self.publish_bytes >= self.shared.settings.publish_share() || self.shared.log_room.is_spent(self.index);
-        let (limit, max_pending) = (self.shared.settings.out_buffer_bytes, self.settings.max_pending_publishes);
-        let Some(connection) = self.connections.get_mut(slot, generation) else { return };
-        if connection.link.is_paused() && !spent && connection.pending_publishes < max_pending.div_ceil(2) && connection.out.len() <= limit
-=======
         let spent = self.publish_bytes >= self.shares.publish_bytes || self.shared.log_room.is_spent(self.index);
-        let (limit, max_pending) = (self.shared.settings.out_buffer_bytes, self.shared.settings.max_pending_publishes);
+        let (limit, max_pending) = (self.shared.settings.out_buffer_bytes, self.settings.max_pending_publishes);
         let Some(connection) = self.connections.get_mut(slot, generation).filter(|connection| connection.link.is_paused()) else { return };
         let key = connection.key;
         let may_go_on = !spent && connection.pending_publishes < max_pending.div_ceil(2) && connection.out.len() <= limit;
         if may_go_on
             && !self.has_too_much_held(key)
             && let Some(connection) = self.connections.get_mut(slot, generation)
->>>>>>> main
         {
             connection.link.resume();
         }

@@ -34,16 +34,12 @@ impl Gather {
         Gather { interval, began: now, rate: 0.0, all: 0.0, letters: 0 }
     }
 
-<<<<<<< HEAD
     /// From the next rest on.
     pub(crate) fn set_interval(&mut self, interval: Duration) {
         self.interval = interval;
     }
 
-    /// A letter was sent or read.
-=======
     /// A letter came.
->>>>>>> main
     pub(crate) fn count(&mut self) {
         self.letters += 1;
     }

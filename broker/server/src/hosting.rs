@@ -97,11 +97,7 @@ impl Worker {
     }
 
     fn load(&mut self, name: TopicName, waiting: Vec<Opener>) {
-<<<<<<< HEAD
-        let create = self.settings.auto_topic_creation && waiting.iter().any(Opener::may_create);
-=======
         let create = waiting.iter().any(Opener::may_create);
->>>>>>> main
         self.names.insert(name.clone(), Named::Loading(waiting));
         let request = LoadRequest { name, create };
         let (shared, worker) = (self.shared.clone(), self.index);
@@ -141,15 +137,7 @@ impl Worker {
                 self.leave_if_deserted(key);
             }
             // Somebody who may not create asked first: those who may get their own try.
-<<<<<<< HEAD
-            Err(LoadError::NotFound(_))
-                if self.settings.auto_topic_creation
-                    && waiting.iter().any(Opener::may_create)
-                    && !waiting.iter().all(Opener::may_create) =>
-            {
-=======
             Err(LoadError::NotFound(_)) if waiting.iter().any(Opener::may_create) && !waiting.iter().all(Opener::may_create) => {
->>>>>>> main
                 let (may, may_not): (Vec<_>, Vec<_>) = waiting.into_iter().partition(Opener::may_create);
                 for opener in may_not {
                     self.refuse(opener, &LoadError::NotFound(name.to_string()));

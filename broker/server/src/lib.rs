@@ -61,12 +61,8 @@ mod volatile;
 mod watch;
 mod worker;
 
-<<<<<<< HEAD
-pub use auth::{Access, Algorithm, AuthSettings, Credentials, Denied, Identity, Secret, Signer, TokenSettings, new_key_pair, random_name};
-=======
 pub use administration::{BacklogScan, WhichEntry, position};
-pub use auth::{Access, Algorithm, AuthSettings, Credentials, Denied, Identity, Secret, Signer, TokenSettings, new_key_pair};
->>>>>>> main
+pub use auth::{Access, Algorithm, AuthSettings, Credentials, Denied, Identity, Secret, Signer, TokenSettings, new_key_pair, random_name};
 pub use handle::{AdvertisedListener, Endpoints, Handle, TopicError};
 /// A place in a topic, and what may be asked about one, so that callers need not know the rooms below.
 pub use ledger::Position;

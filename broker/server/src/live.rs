@@ -40,6 +40,7 @@ fn changeable(began: &ServerSettings, wanted: &ServerSettings) -> ServerSettings
         auto_topic_partitions: wanted.auto_topic_partitions,
         max_partitions: wanted.max_partitions,
         default_bundles: wanted.default_bundles,
+        policies: wanted.policies.clone(),
         topic: topic::TopicSettings {
             // Names of producers go on from where they are, and the log takes no larger entries than it was opened for.
             producer_name_prefix: began.topic.producer_name_prefix.clone(),

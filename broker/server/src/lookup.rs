@@ -107,17 +107,11 @@ impl Worker {
             Ok(name) => name,
             Err((error, message)) => return self.tell(key, &partitions_failed(request_id, error, message)),
         };
-<<<<<<< HEAD
-        let create = self.settings.auto_topic_creation && get.metadata_auto_creation_enabled();
-        let auto_partitions = self.settings.auto_topic_partitions.filter(|_| create);
-        let limit = self.settings.max_partitions;
-=======
         let (shared, create) = (self.shared.clone(), get.metadata_auto_creation_enabled());
->>>>>>> main
         let fail = move |error, message| partitions_failed(request_id, error, message);
         let wanted = (Wanted::Use(name.clone()), "Client is not authorized to Get Partition Metadata");
         self.answer_from_metadata(key, fail, wanted, move |metadata| {
-            match catalog::partitions_for_client(metadata, &shared.settings, &name, create) {
+            match catalog::partitions_for_client(metadata, &shared.live(), &name, create) {
                 Ok(partitions) => proto::CommandPartitionedTopicMetadataResponse {
                     partitions: Some(partitions),
                     request_id,

@@ -12,13 +12,9 @@ use tokio::sync::watch;
 use wire::TopicName;
 
 use crate::admission::Admission;
-<<<<<<< HEAD
 use crate::auth::{Access, Auth, Credentials, Denied, Identity, Unproven, Wanted};
-=======
-use crate::auth::{Access, Auth, Credentials, Denied, Identity, Wanted};
 use crate::bustle::Bustle;
 use crate::compaction::Compactions;
->>>>>>> main
 use crate::control::Control;
 use crate::crowding::Crowding;
 use crate::handle::Endpoints;

@@ -136,11 +136,8 @@ impl Bound {
             failed: watch::Sender::new(None),
             draining: AtomicBool::new(false),
             policy_changes: AtomicU64::new(0),
-<<<<<<< HEAD
             live: RwLock::new(Arc::new(self.settings.clone())),
-=======
             telling_policies: Mutex::new(()),
->>>>>>> main
             settings: self.settings,
         });
         let handle = Handle { shared: shared.clone() };

@@ -387,14 +387,12 @@ fn readable(metadata: &MessageMetadata, message: Bytes) -> Result<Bytes, &'stati
     if metadata.chunk_id.is_some() && metadata.num_chunks_from_msg.is_some_and(|chunks| chunks > 1) {
         return Err("chunk");
     }
-    let size = usize::try_from(metadata.uncompressed_size()).unwrap_or(usize::MAX);
     match metadata.compression() {
         CompressionType::None => Ok(message),
-        _ if size > MOST_INFLATED => Err("too large"),
-        CompressionType::Lz4 => lz4_flex::block::decompress(&message, size).map(Bytes::from).map_err(|_| "damaged"),
-        CompressionType::Zlib => Err("compressed with ZLIB"),
-        CompressionType::Zstd => Err("compressed with ZSTD"),
-        CompressionType::Snappy => Err("compressed with SNAPPY"),
+        kind => {
+            let inflated = payload::decompress(kind.into(), &message, metadata.uncompressed_size(), MOST_INFLATED);
+            inflated.map(Bytes::from).map_err(|_| "damaged, or too large to be inflated")
+        }
     }
 }
 

@@ -22,7 +22,7 @@ pub(super) async fn show(call: Call, slot: &'static Slot, level: Level) -> Resul
         Level::Topic => call.handle().policies_of(require_topic(&call).await?).await?,
     };
     let unsaid = slot.door(level).map_or("", |door| door.unsaid);
-    let settings = call.handle().settings();
+    let settings = call.handle().live();
     let own = match level {
         Level::Namespace => &said.namespace,
         Level::Topic => &said.topic,

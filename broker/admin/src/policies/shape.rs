@@ -88,7 +88,7 @@ impl Shape {
             Shape::Retention => object::<Retention>(body),
             Shape::Quota => object::<BacklogQuota>(body),
             Shape::Persistence => object::<Persistence>(body),
-            Shape::AutoTopics => auto_topics(body, call.handle().settings().max_partitions),
+            Shape::AutoTopics => auto_topics(body, call.handle().live().max_partitions),
             Shape::AutoSubscriptions => object::<AutoSubscriptionCreation>(body),
             Shape::DispatchRate => object::<DispatchRate>(body),
             Shape::SubscribeRate => object::<SubscribeRate>(body),

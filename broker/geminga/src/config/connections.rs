@@ -17,14 +17,9 @@ settings! {
         io_threads: NonZeroUsize = "numIOThreads", Number(NonZeroUsize::MIN, MAX_LOOPS), default default_io_threads(processors()),
             told "min(2n, max(8, n/2)) for n processors";
         /// How much time a busy event loop lets pass from one turn to the next, in which it gathers what comes. More saves processor time on wake-ups,
-<<<<<<< HEAD
-        /// system calls and syncs and adds as much to latency at each of four stations; a loop with little to do never waits. 0 is never to wait.
+        /// system calls and syncs and adds as much to latency at each of four stations; a broker with little to do never waits. 0 is never to wait.
         turn_interval: Duration = "ioTurnIntervalMicros", microseconds(0, 10_000), default Duration::from_micros(800),
             dynamic "from the next turn on; the log keeps its own until the next start";
-=======
-        /// system calls and syncs and adds as much to latency at each of four stations; a broker with little to do never waits. 0 is never to wait.
-        turn_interval: Duration = "ioTurnIntervalMicros", microseconds(0, 10_000), default Duration::from_micros(800);
->>>>>>> main
         /// Connections of Pulsar's protocol at most, all together; further ones are refused.
         max_connections: Option<NonZeroU32> = "brokerMaxConnections", LimitOrOff, default None;
         /// Connections of Pulsar's protocol at most from one address.

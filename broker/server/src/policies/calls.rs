@@ -65,6 +65,6 @@ impl Handle {
     /// Metadata errors.
     pub async fn auto_creation(&self, namespace: NamespaceName) -> Result<AutoCreation, TopicError> {
         let shared = self.shared.clone();
-        Ok(self.control(move |metadata| auto_creation(metadata, &shared.settings, &namespace)).await??)
+        Ok(self.control(move |metadata| auto_creation(metadata, &shared.live(), &namespace)).await??)
     }
 }

@@ -148,7 +148,7 @@ fn tell_topic(shared: &Arc<Shared>, whole: &TopicName) {
             return tracing::warn!(topic = %whole, %error, "changed policies could not be read; the topic goes on with the old ones");
         }
     };
-    let settings = said.settings(&shared.settings, whole);
+    let settings = said.settings(&shared.live(), whole);
     let parts = (0..partitions.unwrap_or(0)).filter_map(|index| whole.partition(index).ok());
     for name in std::iter::once(whole.clone()).chain(parts) {
         let (own, settings) = (said.topic.clone(), settings.clone());
@@ -162,7 +162,7 @@ fn tell_namespace(shared: &Arc<Shared>, namespace: &NamespaceName) {
     let _telling = lock(&shared.telling_policies);
     match of_namespace(&*shared.metadata, namespace) {
         Ok(policies) => {
-            let policies = Arc::new(policies.over(&shared.settings.policies));
+            let policies = Arc::new(policies.over(&shared.live().policies));
             for mailbox in &shared.mailboxes {
                 let (namespace, policies) = (namespace.clone(), policies.clone());
                 mailbox.post(Letter::Call(Box::new(move |worker| worker.follow_namespace(&namespace, &policies))));
@@ -173,7 +173,7 @@ fn tell_namespace(shared: &Arc<Shared>, namespace: &NamespaceName) {
 }
 
 /// Changes may have been missed: all loaded topics are looked at.
-fn resync(shared: &Shared) {
+pub(crate) fn resync(shared: &Shared) {
     for mailbox in &shared.mailboxes {
         mailbox.post(Letter::Call(Box::new(|worker| {
             let mut wholes: Vec<_> = worker.topics.iter_mut().map(|(_, _, hosted)| hosted.topic.name().partitioned()).collect();
@@ -201,12 +201,12 @@ impl Worker {
     fn follow_namespace(&mut self, namespace: &NamespaceName, policies: &Policies) {
         let in_it = |hosted: &mut Hosted| (hosted.topic.name().namespace_str() == namespace.as_str()).then_some(hosted.key);
         let keys: Vec<TopicRef> = self.topics.iter_mut().filter_map(|(_, _, hosted)| in_it(hosted)).collect();
-        let shared = self.shared.clone();
+        let configured = self.settings.clone();
         // Most topics have nothing of their own: they share what is made of the rest.
         let mut common: HashMap<bool, TopicSettings> = HashMap::new();
         for key in keys {
             let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { continue };
-            let make = |policies: &Policies, name: &TopicName| settings_under(&shared.settings, policies, name);
+            let make = |policies: &Policies, name: &TopicName| settings_under(&configured, policies, name);
             let (name, own) = (hosted.topic.name(), &hosted.own);
             let settings = match own.fields().is_empty() {
                 true => common.entry(name.local().starts_with("__")).or_insert_with(|| make(policies, name)).clone(),
