@@ -20,6 +20,8 @@ pub(crate) struct Owner {
     pub(crate) now: Now,
     /// What clients get to hear, in order.
     pub(crate) heard: Vec<Effect>,
+    /// How often the topic asked to be deleted.
+    pub(crate) deserted: u32,
     /// Why the topic asked to be let go of, if it did.
     pub(crate) unload_reason: Option<String>,
     /// Everything the topic reported.
@@ -32,6 +34,9 @@ pub(crate) struct Owner {
     pub(crate) entries_read: usize,
     /// A deliberate mistake: appends are confirmed although they are not stored before [`Owner::sync`].
     pub(crate) confirm_early: bool,
+    /// After how many calls consumers are served; the topic's deadline has it done earlier.
+    pub(crate) serves_each: usize,
+    calls: usize,
     settings: TopicSettings,
     faults: Faults,
     cache: EntryCache,
@@ -90,8 +95,12 @@ pub(crate) fn small_settings() -> TopicSettings {
         max_delay_ms: 0,
         message_ttl_ms: 0,
         expiry_check_ms: 300_000,
+        limits: topic::Limits::default(),
+        idle: topic::Idleness::default(),
         compaction: topic::CompactionRules::default(),
         auto_subscription: true,
+        rates: topic::Rates::default(),
+        quota: topic::Quotas::default(),
         producer_name_prefix: "standalone-1".to_owned(),
     }
 }
@@ -114,11 +123,14 @@ impl Owner {
             now,
             heard: Vec::new(),
             unload_reason: None,
+            deserted: 0,
             reports: Vec::new(),
             reads: 0,
             compare_keys: 3,
             entries_read: 0,
             confirm_early: false,
+            serves_each: 1,
+            calls: 0,
             settings,
             faults,
             cache,
@@ -140,10 +152,14 @@ impl Owner {
         }
     }
 
-    /// Calls the topic and takes note of what it wants.
+    /// Calls the topic and takes note of what it wants. Consumers are served at once, or not before a few more calls.
     pub(crate) fn call<T>(&mut self, work: impl FnOnce(&mut Topic, &mut Turn<'_>) -> T) -> T {
         let mut turn = Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects };
         let result = work(&mut self.topic, &mut turn);
+        self.calls += 1;
+        if self.calls.is_multiple_of(self.serves_each) {
+            self.topic.serve(&mut turn);
+        }
         for effect in self.effects.drain(..) {
             match effect {
                 Effect::Append { at, bytes } => self.appends.push_back((at, bytes)),
@@ -158,11 +174,18 @@ impl Owner {
                     self.reading.push(Read { tag, from, last, max_entries, max_bytes });
                 }
                 Effect::Unload { reason } => self.unload_reason = Some(reason),
+                Effect::Deserted => self.deserted += 1,
                 Effect::Report { message } => self.reports.push(message),
                 heard => self.heard.push(heard),
             }
         }
         result
+    }
+
+    /// The topic follows other settings, now and whenever it is loaded again.
+    pub(crate) fn change_settings(&mut self, settings: TopicSettings) {
+        self.settings = settings.clone();
+        self.call(|topic, turn| topic.update_settings(turn, settings));
     }
 
     /// Time passes; the topic is called if it wants to be.

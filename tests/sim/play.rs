@@ -2,6 +2,7 @@
 
 mod acts;
 mod hearing;
+mod rates;
 mod rest;
 pub(crate) mod stall;
 
@@ -56,6 +57,12 @@ pub(crate) struct Tally {
     pub(crate) delayed: usize,
     /// Parts of larger messages sent to such consumers.
     pub(crate) parts: usize,
+    /// Times rates and quotas changed.
+    pub(crate) rate_changes: usize,
+    /// Publishes held back by a rate.
+    pub(crate) held: usize,
+    /// Producers turned away because of a quota.
+    pub(crate) over_quota: usize,
 }
 
 struct Consumer {
@@ -101,6 +108,10 @@ struct Play {
     crowded: Option<u64>,
     /// Whether no publish asks for a delay.
     undelayed: bool,
+    /// Whether there are rates and quotas, at times.
+    rated: bool,
+    /// Bytes of publishes that are held back.
+    held_bytes: u64,
     tally: Tally,
     /// What led here, if notes are taken.
     trail: Option<VecDeque<String>>,
@@ -153,6 +164,7 @@ impl Play {
         let cache = if rng.u8(..4) == 0 { 0 } else { rng.usize(100..5_000) };
         let mut owner = Owner::over(World::default(), settings.clone(), cache, script.faults);
         owner.confirm_early = script.confirm_early;
+        owner.serves_each = rng.usize(1..4);
         let cast = CASTS[(seed % 2) as usize];
         let consumer = |index: usize| {
             let connection = ConnectionKey { worker: 1, slot: index as u32, generation: 0 };
@@ -180,6 +192,8 @@ impl Play {
             refusing: false,
             crowded: None,
             undelayed: script.large_reads,
+            rated: !script.large_reads && seed.is_multiple_of(3),
+            held_bytes: 0,
             tally: Tally::default(),
             trail: None,
         }
@@ -207,7 +221,8 @@ impl Play {
 
     fn step(&mut self) -> Result<(), String> {
         match self.rng.u32(..1_000) {
-            0..180 => self.produce()?,
+            0..170 => self.produce()?,
+            170..180 => self.change_rates(),
             180..340 => self.storage()?,
             340..420 => {
                 self.owner.finish_write();
@@ -309,7 +324,7 @@ impl Play {
         };
         let most = self.crowded;
         self.note(|| format!("a subscription may hold {most:?}"));
-        self.owner.call(|topic, turn| topic.set_crowded(turn, most));
+        self.owner.call(|topic, _| topic.set_crowded(most));
     }
 
     /// Nobody in the play reads what is left of it; it must not disturb who reads everything.
@@ -346,6 +361,7 @@ impl Play {
         self.owner.heard.clear();
         self.refusing = false;
         self.crowded = None;
+        self.held_bytes = 0;
         self.producers.iter_mut().for_each(Producer::closed);
         for consumer in &mut self.consumers {
             consumer.slot = None;

@@ -104,7 +104,7 @@ async fn carry_out(site: &Arc<Site>, caller: &Caller, request: Request<Incoming>
     };
     let query = Query::parse(head.uri.query().unwrap_or_default());
     let call = Call { site: site.clone(), params, query, headers: head.headers, body };
-    match timeout(site.options.request_timeout, (route.handler)(call)).await {
+    match timeout(site.options.request_timeout, route.handler.call(call)).await {
         Ok(result) => result,
         Err(_) => Err(Refusal::busy("the request took too long")),
     }

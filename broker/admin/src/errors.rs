@@ -4,8 +4,10 @@
 use hyper::StatusCode;
 use metadata::clusters::ClusterError;
 use metadata::namespaces::{NamespaceError, PolicyError};
+use metadata::resource_groups::ResourceGroupError;
 use metadata::schemas::SchemaError;
 use metadata::tenants::TenantError;
+use metadata::topic_policies::TopicPolicyError;
 use metadata::{MetadataError, Rejected};
 use server::TopicError;
 
@@ -80,6 +82,11 @@ impl Refusal {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, reason)
     }
 
+    /// Something that is switched off, or that there is not.
+    pub(crate) fn not_implemented(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_IMPLEMENTED, reason)
+    }
+
     /// Not now; the client may try again.
     pub(crate) fn busy(reason: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, reason)
@@ -102,6 +109,7 @@ impl From<TopicError> for Refusal {
             TopicError::BadName(reason) => Self::precondition(reason),
             TopicError::Busy(reason) => Self::busy(reason),
             TopicError::NotAllowed(reason) => Self::conflict(reason),
+            TopicError::TooMany(reason) => Self::precondition(reason),
             TopicError::Metadata(error) => error.into(),
             TopicError::Storage(_) => Self::internal(error.to_string()),
             TopicError::Gone => Self::busy(error.to_string()),
@@ -173,6 +181,29 @@ impl From<NamespaceError> for Refusal {
             NamespaceError::Policy(error) => Self::policy(error),
             NamespaceError::Malformed(_) => Self::internal(error.to_string()),
             NamespaceError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<ResourceGroupError> for Refusal {
+    fn from(error: ResourceGroupError) -> Self {
+        match error {
+            ResourceGroupError::BadName(_) => Self::precondition(error.to_string()),
+            ResourceGroupError::NotFound(_) => Self::not_found("ResourceGroup does not exist"),
+            ResourceGroupError::InUse { .. } => Self::conflict(error.to_string()),
+            ResourceGroupError::Malformed(_) => Self::internal(error.to_string()),
+            ResourceGroupError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<TopicPolicyError> for Refusal {
+    fn from(error: TopicPolicyError) -> Self {
+        match error {
+            TopicPolicyError::NotFound(name) => Self::not_found(format!("Topic {name} not found")),
+            TopicPolicyError::Policy(error) => Self::policy(error),
+            TopicPolicyError::Malformed(_) => Self::internal(error.to_string()),
+            TopicPolicyError::Store(error) => error.into(),
         }
     }
 }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use internal_stats::{InternalStats, ManagedLedgerJson, PartitionedInternalStats};
 pub(crate) use schemas::{AllSchemas, Compatibility, PostedSchema, SchemaIndexJson, SchemaJson, SchemaPlace, SchemaVersion, StoredVersion};
-pub(crate) use topic_stats::{PartitionedStats, Shown, TopicStatsJson, backlog_bytes};
+pub(crate) use topic_stats::{PartitionedStats, Shown, TopicStatsJson, age_seconds, now_ms};
 
 /// The body of every error.
 #[derive(Debug, Serialize)]

@@ -10,8 +10,9 @@
 //! connection.rs   hyper cuts the request; limits of header, body, time and number     pulse.rs  when to lose patience
 //! router.rs       method and path -> a row of routes.rs, parameters decoded
 //! routes.rs       the one table: method, path, handler, who may call it, how much it matters
+//! policies/       the slots of policies, from which the table has its other rows
 //! request.rs      query and body, read leniently                                      address.rs  names of topics and namespaces
-//! clusters.rs tenants.rs namespaces.rs permissions.rs topics.rs topic_actions.rs subscriptions.rs messages.rs partitions.rs schemas.rs topic_stats.rs lookup.rs brokers.rs metrics.rs ui.rs
+//! clusters.rs tenants.rs namespaces.rs bundles.rs backlogs.rs properties.rs resource_groups.rs permissions.rs topics.rs topic_actions.rs subscriptions.rs messages.rs partitions.rs schemas.rs topic_stats.rs lookup.rs brokers.rs metrics.rs ui.rs
 //! errors.rs       errors of the rooms below -> status and reason
 //! json.rs         the only place where our JSON is spelt                              reply.rs  status and body
 //! ```
@@ -27,7 +28,9 @@
 
 mod address;
 mod admission;
+mod backlogs;
 mod brokers;
+mod bundles;
 mod clusters;
 mod connection;
 mod errors;
@@ -42,13 +45,14 @@ mod partitions;
 mod permissions;
 mod policies;
 mod process;
+mod properties;
 mod pulse;
 mod reply;
 mod request;
+mod resource_groups;
 mod rfc3339;
 mod router;
 mod routes;
-mod schema_policies;
 mod schemas;
 mod subscriptions;
 mod tenants;
@@ -63,6 +67,7 @@ use std::sync::atomic::AtomicUsize;
 use server::{Handle, HttpService};
 
 pub use options::{AdminOptions, MetricsOptions};
+pub use policies::{DoorLine, PolicyLine, policy_slots};
 pub use routes::{Class, Mark, RouteLine, routes};
 
 /// Everything that requests share.
@@ -78,7 +83,7 @@ struct Site {
 /// connection is.
 #[must_use]
 pub fn service(handle: Handle, options: AdminOptions) -> HttpService {
-    let router = router::Router::new(routes::ROUTES);
+    let router = router::Router::new(routes::all());
     let site = Arc::new(Site { handle, options, router, running: AtomicUsize::new(0), health: brokers::Health::default() });
     Arc::new(move |stream, peer| Box::pin(connection::serve(stream, peer, site.clone())))
 }

@@ -30,6 +30,12 @@ pub struct AdminOptions {
     pub force_delete_tenants: bool,
     /// Whether a namespace may be deleted with all it has.
     pub force_delete_namespaces: bool,
+    /// Whether topics may have policies of their own.
+    pub topic_policies: bool,
+    /// Tenants there may be; none for no limit.
+    pub max_tenants: Option<usize>,
+    /// Namespaces that a tenant may have; none for no limit.
+    pub max_namespaces_per_tenant: Option<usize>,
     /// What an operator should know about the configuration; the health report carries it.
     pub warning: Option<String>,
     /// The level of Pulsar's API that is served, as tools expect it from `/admin/v2/brokers/version`.
@@ -86,6 +92,9 @@ impl Default for AdminOptions {
             metrics: MetricsOptions::default(),
             force_delete_tenants: false,
             force_delete_namespaces: false,
+            topic_policies: true,
+            max_tenants: None,
+            max_namespaces_per_tenant: None,
             warning: None,
             pulsar_level: "4.0.0".to_owned(),
             commit: "unknown".to_owned(),

@@ -36,6 +36,11 @@ impl Reply {
         Ok(Self::new(StatusCode::OK, "application/json", body))
     }
 
+    /// 200 with JSON that is spelt already.
+    pub(crate) fn raw_json(json: &'static str) -> Self {
+        Self::new(StatusCode::OK, "application/json", json)
+    }
+
     /// 202 with compact JSON.
     pub(crate) fn accepted(value: &impl Serialize) -> Result<Self, Refusal> {
         Ok(Self { status: StatusCode::ACCEPTED, ..Self::json(value)? })

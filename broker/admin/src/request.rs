@@ -62,6 +62,11 @@ impl Query {
         self.0.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
     }
 
+    /// All values of a parameter that may be given several times.
+    pub(crate) fn all<'q>(&'q self, name: &'q str) -> impl Iterator<Item = &'q str> {
+        self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
     /// Whether a switch is on; one that is not given or not understood is off.
     pub(crate) fn flag(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| value.eq_ignore_ascii_case("true"))

@@ -42,7 +42,7 @@ pub(crate) async fn create(call: Call) -> Result<Reply, Refusal> {
     };
     let properties: Vec<_> = wanted.properties.unwrap_or_default().into_iter().collect();
     let parts = match parts(&call, topic.clone()).await {
-        Err(_) if call.handle().settings().auto_topic_creation && is_missing(&call, &topic).await => {
+        Err(_) if is_missing(&call, &topic).await && call.handle().auto_creation(topic.namespace()).await?.allowed => {
             match call.handle().create_topic(topic.clone(), Vec::new()).await {
                 // Somebody else was faster.
                 Ok(()) | Err(TopicError::Exists(_)) => vec![topic],

@@ -113,6 +113,16 @@ fn add(sum: &mut TopicStats, part: &TopicStats) {
     sum.cache_hits += part.cache_hits;
     sum.cache_misses += part.cache_misses;
     sum.storage_reads += part.storage_reads;
+    sum.publish_rate_limited += part.publish_rate_limited;
+    sum.backlog_bytes += part.backlog_bytes;
+    sum.quota_bytes = sum.quota_bytes.max(part.quota_bytes);
+    sum.quota_age_ms = sum.quota_age_ms.max(part.quota_age_ms);
+    if let Some(oldest) = part.oldest_backlog_ms
+        && sum.oldest_backlog_ms.is_none_or(|known| oldest < known)
+    {
+        sum.oldest_backlog_ms = Some(oldest);
+        sum.slowest_subscription.clone_from(&part.slowest_subscription);
+    }
     for producer in &part.producers {
         match sum.producers.iter_mut().find(|p| p.name == producer.name) {
             Some(same) => add_producer(same, producer),
@@ -134,6 +144,14 @@ fn add_producer(sum: &mut ProducerStats, part: &ProducerStats) {
 
 fn add_subscription(sum: &mut SubscriptionStats, part: &SubscriptionStats) {
     sum.backlog += part.backlog;
+    sum.backlog_bytes += part.backlog_bytes;
+    for (sum, part) in [
+        (&mut sum.stopped.by_subscription, part.stopped.by_subscription),
+        (&mut sum.stopped.by_topic, part.stopped.by_topic),
+        (&mut sum.stopped.by_broker, part.stopped.by_broker),
+    ] {
+        *sum = (sum.0 + part.0, sum.1 + part.1);
+    }
     sum.unacked_messages += part.unacked_messages;
     sum.blocked_on_unacked |= part.blocked_on_unacked;
     sum.messages_out += part.messages_out;

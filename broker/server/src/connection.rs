@@ -58,6 +58,8 @@ pub(crate) struct Connection {
     pub(crate) watchers: Vec<u64>,
     recently_closed: RecentlyClosed,
     pub(crate) pending_publishes: usize,
+    /// Bytes of publishes that topics hold back; those are not pending.
+    pub(crate) held_publishes: usize,
     /// Whether one of its consumers may soon be out of permits.
     pub(crate) needs_permits: bool,
     pub(crate) opened_ms: u64,
@@ -287,6 +289,7 @@ fn admit(worker: &mut Worker, socket: Outlet, peer: Caller) -> (ConnectionKey, R
         watchers: Vec::new(),
         recently_closed: RecentlyClosed::default(),
         pending_publishes: 0,
+        held_publishes: 0,
         needs_permits: true,
         opened_ms: now,
         heard_ms: now,
@@ -366,7 +369,7 @@ impl Worker {
     }
 
     fn flush(&mut self, slot: u32, generation: u32) {
-        let limit = self.shared.settings.out_limit(self.out_held);
+        let limit = self.shares.out_limit(self.out_held);
         let now = self.now.monotonic_ms;
         let Some(connection) = self.connections.get_mut(slot, generation) else { return };
         connection.dirty = false;
@@ -409,10 +412,14 @@ impl Worker {
 
     /// Reads on from a connection that was paused, if nothing holds it any more.
     pub(crate) fn reconsider_pause(&mut self, slot: u32, generation: u32) {
-        let spent = self.publish_bytes >= self.shared.settings.publish_share() || self.shared.log_room.is_spent(self.index);
+        let spent = self.publish_bytes >= self.shares.publish_bytes || self.shared.log_room.is_spent(self.index);
         let (limit, max_pending) = (self.shared.settings.out_buffer_bytes, self.shared.settings.max_pending_publishes);
-        let Some(connection) = self.connections.get_mut(slot, generation) else { return };
-        if connection.link.is_paused() && !spent && connection.pending_publishes < max_pending.div_ceil(2) && connection.out.len() <= limit
+        let Some(connection) = self.connections.get_mut(slot, generation).filter(|connection| connection.link.is_paused()) else { return };
+        let key = connection.key;
+        let may_go_on = !spent && connection.pending_publishes < max_pending.div_ceil(2) && connection.out.len() <= limit;
+        if may_go_on
+            && !self.has_too_much_held(key)
+            && let Some(connection) = self.connections.get_mut(slot, generation)
         {
             connection.link.resume();
         }

@@ -103,6 +103,9 @@ pub enum TopicError {
     /// The call does not fit the topic: partitions shrink, too many partitions, wrong kind of topic.
     #[error("{0}")]
     NotAllowed(String),
+    /// Its namespace has as many topics as it may have.
+    #[error("{0}")]
+    TooMany(String),
     /// The metadata store refused or failed.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
@@ -142,6 +145,12 @@ impl Handle {
     #[must_use]
     pub fn asks_who(&self) -> bool {
         self.shared.auth.is_some()
+    }
+
+    /// Whether it is asked who may do what.
+    #[must_use]
+    pub fn authorizes(&self) -> bool {
+        self.shared.auth.as_ref().is_some_and(crate::auth::Auth::authorizes)
     }
 
     /// Who calls, and whether they may. Nobody where nobody is asked. `original` is whom a proxy says it speaks for.
@@ -200,7 +209,12 @@ impl Handle {
     /// # Errors
     /// [`TopicError::Exists`] when it, or a partitioned topic of that name, is there; [`TopicError::NoSuchNamespace`].
     pub async fn create_topic(&self, name: TopicName, properties: Vec<(String, String)>) -> Result<(), TopicError> {
-        self.control(move |m| crate::catalog::create_topic(m, &name, properties)).await?
+        let shared = self.shared.clone();
+        self.control(move |m| {
+            crate::policies::require_room(m, &shared.settings, &name, 1)?;
+            crate::catalog::create_topic(m, &name, properties)
+        })
+        .await?
     }
 
     /// Creates a partitioned topic and its partitions, in one transaction.
@@ -208,8 +222,12 @@ impl Handle {
     /// # Errors
     /// [`TopicError::Exists`], [`TopicError::NoSuchNamespace`], [`TopicError::NotAllowed`] for a count of 0 or over the limit.
     pub async fn create_partitioned(&self, name: TopicName, partitions: u32, properties: Vec<(String, String)>) -> Result<(), TopicError> {
-        let limit = self.shared.settings.max_partitions;
-        self.control(move |m| crate::catalog::create_partitioned(m, &name, partitions, properties, limit)).await?
+        let shared = self.shared.clone();
+        self.control(move |m| {
+            crate::policies::require_room(m, &shared.settings, &name, partitions)?;
+            crate::catalog::create_partitioned(m, &name, partitions, properties, shared.settings.max_partitions)
+        })
+        .await?
     }
 
     /// Raises the number of partitions.

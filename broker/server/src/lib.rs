@@ -8,8 +8,10 @@ mod administration;
 mod admission;
 mod answers;
 mod auth;
+mod bustle;
 mod callers;
 mod catalog;
+mod catch_up;
 mod clock;
 mod compaction;
 mod connection;
@@ -18,6 +20,7 @@ mod crowding;
 mod gather;
 mod handle;
 mod health;
+mod held;
 mod hosting;
 mod id_map;
 mod inspect;
@@ -44,12 +47,14 @@ mod schemas;
 mod session;
 mod settings;
 mod shared;
+mod shares;
 mod slots;
 mod start;
 mod storage;
 mod stream;
 mod timers;
 mod tls;
+mod unloading;
 mod volatile;
 mod watch;
 mod worker;
@@ -61,14 +66,16 @@ pub use handle::{AdvertisedListener, Endpoints, Handle, TopicError};
 pub use ledger::Position;
 pub use metrics::{ServerStats, WorkerStats};
 pub use period::WriteLatency;
-
-/// Counts of values by their size, in microseconds.
-pub type Histogram = hdrhistogram::Histogram<u32>;
+pub use policies::{AutoCreation, Said};
 pub use settings::{CrowdLimit, Listen, ServerSettings};
 pub use shared::HttpService;
 pub use start::{Bound, Server, bind};
 pub use stream::{Caller, Stream};
 pub use tls::{TlsSettings, TlsVersion};
+
+/// Counts of values by their size, in microseconds.
+pub type Histogram = hdrhistogram::Histogram<u32>;
+
 /// Numbers of topics, so that callers need not know the topic room.
 pub use topic::stats;
 pub use topic::{CompactionStatus, SeekTo, StartAt};

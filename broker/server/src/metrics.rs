@@ -42,6 +42,8 @@ pub struct WorkerStats {
     pub authentication_failures: u64,
     /// Bytes of publishes waiting for the disk.
     pub pending_publish_bytes: u64,
+    /// Bytes of publishes that wait because a rate is spent, with what each takes besides; they hold the budget for publishes, too.
+    pub held_publish_bytes: u64,
     /// Bytes waiting to be sent to peers that do not take them.
     pub out_buffer_bytes: u64,
     /// Bytes in the entry cache.

@@ -53,7 +53,7 @@ impl Worker {
     pub(crate) fn received(&mut self, key: ConnectionKey, buffer: &mut BytesMut) -> usize {
         let now = self.now.monotonic_ms;
         let log_is_full = self.shared.log_room.is_spent(self.index);
-        let budget = if log_is_full { 0 } else { self.shared.settings.publish_share() };
+        let budget = if log_is_full { 0 } else { self.shares.publish_bytes };
         loop {
             let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return 0 };
             connection.heard_ms = now;

@@ -12,6 +12,7 @@ use wire::TopicName;
 
 use crate::admission::Admission;
 use crate::auth::{Access, Auth, Credentials, Denied, Identity, Wanted};
+use crate::bustle::Bustle;
 use crate::compaction::Compactions;
 use crate::control::Control;
 use crate::crowding::Crowding;
@@ -41,6 +42,7 @@ pub(crate) struct Shared {
     pub(crate) mailboxes: Vec<Mailbox<Letter>>,
     /// Connections by worker.
     pub(crate) loads: Vec<AtomicUsize>,
+    pub(crate) bustle: Bustle,
     pub(crate) crowding: Crowding,
     pub(crate) admission: Admission,
     pub(crate) counters: SharedCounters,
@@ -65,14 +67,16 @@ pub(crate) struct Shared {
     pub(crate) failed: watch::Sender<Option<String>>,
     /// Set when a drain begins: nothing is loaded any more.
     pub(crate) draining: AtomicBool,
-    /// Counts changes of namespace policies, so that a load notices one that came while it was reading.
+    /// Counts changes of policies, so that a load notices one that came while it was reading.
     pub(crate) policy_changes: AtomicU64,
+    /// Held while policies are read and topics are told, so that what they are told never goes back in time.
+    pub(crate) telling_policies: Mutex<()>,
 }
 
 impl Shared {
     /// The worker that owns, or would own, a topic.
     pub(crate) fn owner(&self, name: &TopicName) -> u16 {
-        crate::placement::topic_worker(name, self.mailboxes.len())
+        crate::placement::topic_worker(name, self.settings.loops())
     }
 
     /// Whether somebody may do something. Reads metadata: for control threads.

@@ -14,7 +14,7 @@ use crate::topic::Seat;
 use crate::{AccessMode, ConsumerKey, ConsumerSlot, Effect, ProducerKey, ProducerSlot, Reply, SubscriptionKind, Topic, Turn};
 
 /// An answer that is an error.
-type Refusal = (ServerError, String);
+pub(crate) type Refusal = (ServerError, String);
 
 impl Topic {
     /// Answers with `ProducerReady` or `Error` (ProducerBusy, TopicTerminated, ServiceNotReady while unloading).
@@ -25,6 +25,9 @@ impl Topic {
         }
         if self.end.is_near {
             return self.error(turn, asked, ServerError::TopicTerminatedError, TERMINATED);
+        }
+        if self.producers.attached(attach.key).is_none() && self.is_over_quota(turn, asked) {
+            return;
         }
         match attach.initial_subscription.clone() {
             Some(name) => match self.by_name.get(&name).copied() {
@@ -38,7 +41,10 @@ impl Topic {
                     let message = "the initial subscription does not exist and subscriptions are not created automatically";
                     self.error(turn, asked, ServerError::NotAllowedError, message);
                 }
-                None => self.open_subscription(turn, name, true, StartAt::Earliest, Waiter::Producer(attach)),
+                None => match self.settings.limits.subscription(self.subscriptions()) {
+                    Ok(()) => self.open_subscription(turn, name, true, StartAt::Earliest, Waiter::Producer(attach)),
+                    Err((error, message)) => self.error(turn, asked, error, &message),
+                },
             },
             None => self.admit_producer(turn, attach),
         }
@@ -51,6 +57,7 @@ impl Topic {
             Ok((slot, name)) => self.producer_ready(turn, key, asked, slot, name, mode),
             Err(taken) => self.error(turn, asked, ServerError::ProducerBusy, &taken.to_string()),
         }
+        self.forget_held(turn, false);
     }
 
     pub(crate) fn producer_ready(
@@ -74,6 +81,8 @@ impl Topic {
     pub fn detach_producer(&mut self, turn: &mut Turn<'_>, key: ProducerKey, request: Option<u64>) {
         self.withdraw(turn, |waiter| matches!(waiter, Waiter::Producer(attach) if attach.key == key));
         let gone = self.access.withdraw(key) || self.producers.detach(key, request);
+        self.forget_held(turn, false);
+        self.was_used(turn);
         if let Some(request) = request.filter(|_| gone) {
             turn.out.push(Effect::Reply { to: key.connection, reply: Reply::Success { request } });
         }
@@ -89,6 +98,9 @@ impl Topic {
         if let Some(slot) = self.by_key.get(&attach.key).copied() {
             let reply = Reply::ConsumerReady { request: attach.request, consumer: attach.key, slot };
             return turn.out.push(Effect::Reply { to: asked.to, reply });
+        }
+        if !self.may_subscribe(&attach, turn.now) {
+            return self.error(turn, asked, ServerError::NotAllowedError, "Subscribe limited by subscribe rate limit per consumer.");
         }
         if let Err((error, message)) = self.subscribe(turn, attach) {
             self.error(turn, asked, error, &message);
@@ -108,6 +120,8 @@ impl Topic {
                 let message = format!("subscription '{}' does not exist and is not created automatically", attach.subscription);
                 return Err((ServerError::SubscriptionNotFound, message));
             }
+            self.settings.limits.subscription(self.subscriptions())?;
+            self.settings.limits.kind(attach.kind, &self.name)?;
             let start = attach.start.unwrap_or(StartAt::Latest);
             self.open_subscription(turn, attach.subscription.clone(), attach.durable, start, Waiter::Consumer(attach));
             return Ok(());
@@ -132,6 +146,10 @@ impl Topic {
     fn admit_consumer(&mut self, turn: &mut Turn<'_>, index: SubscriptionIndex, mut attach: AttachConsumer) -> Result<(), Refusal> {
         // Where entries are shared, what was sent before a redelivery request stays valid: there is no epoch to keep.
         attach.epoch = attach.epoch.filter(|_| attach.kind.has_one_active());
+        let limits = &self.settings.limits;
+        limits.kind(attach.kind, &self.name)?;
+        let there = self.subscriptions.get(index).map_or(0, |subscription| subscription.lane.consumers.len());
+        limits.consumer(&attach, there, self.consumer_addresses())?;
         let slot = ConsumerSlot(u32::try_from(self.seats.vacant_key()).unwrap_or(u32::MAX));
         let (subscriptions, lent) = self.lend();
         let Some(subscription) = subscriptions.get_mut(index) else { return Ok(()) };
@@ -164,7 +182,7 @@ impl Topic {
         self.appoint(turn, index);
         self.tell_who_has_everything(turn, index);
         // The more consumers, the more may wait while others are served.
-        self.dispatch(turn, index);
+        self.want(index);
         Ok(())
     }
 
@@ -209,6 +227,9 @@ impl Topic {
             let message = format!("subscription '{subscription}' exists already");
             return self.error(turn, asked, ServerError::NotAllowedError, &message);
         }
+        if let Err((error, message)) = self.settings.limits.subscription(self.subscriptions()) {
+            return self.error(turn, asked, error, &message);
+        }
         self.open_subscription(turn, subscription, true, start, Waiter::Admin(asked, properties));
     }
 
@@ -216,6 +237,7 @@ impl Topic {
     pub fn detach_consumer(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, request: Option<u64>) {
         self.withdraw(turn, |waiter| matches!(waiter, Waiter::Consumer(attach) if attach.key == key));
         if let Some(seat) = self.leave_seat(key) {
+            self.was_used(turn);
             self.leave(turn, seat);
         }
         if let Some(request) = request {
@@ -232,12 +254,13 @@ impl Topic {
         let (subscriptions, lent) = self.lend();
         let Some(subscription) = subscriptions.get_mut(seat.subscription) else { return };
         subscription.lane.consumers.try_remove(seat.consumer as usize);
+        subscription.used_at_ms = turn.now.monotonic_ms;
         subscription.dispatcher.left(&mut subscription.lane, seat.consumer, &lent);
         subscription.dispatcher.appoint(&mut subscription.lane, &lent, turn);
         if !subscription.durable && subscription.is_open() && subscription.lane.consumers.is_empty() {
             return self.remove_subscription(seat.subscription);
         }
-        self.dispatch(turn, seat.subscription);
+        self.want(seat.subscription);
     }
 
     /// Those who no longer wait to be let in are told that they are not.

@@ -264,7 +264,7 @@ impl Topic {
         }
         self.ledgers.want_trim();
         self.trim(turn);
-        self.dispatch_all(turn);
+        self.want_all();
     }
 
     /// The cursor is gone, by an administrator's hand: so is what was compacted.

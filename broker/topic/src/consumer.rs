@@ -20,6 +20,8 @@ pub(crate) struct Consumer {
     pub(crate) epoch: Option<u64>,
     /// Messages it will still take; negative by at most one batch.
     pub(crate) permits: i64,
+    /// Permits that it gave last, at once.
+    pub(crate) last_grant: u32,
     /// Messages delivered and not acked.
     pub(crate) unacked: u64,
     /// When it was sent something last, by the monotonic clock; only where keys have owners.
@@ -57,6 +59,7 @@ impl Consumer {
             priority: attach.priority,
             epoch: attach.epoch,
             permits: 0,
+            last_grant: 0,
             unacked: 0,
             sent_at_ms: 0,
             writable: true,
@@ -83,8 +86,13 @@ impl Consumer {
         &self.name
     }
 
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     pub(crate) fn flow(&mut self, permits: u32, now: Now) {
         self.permits = self.permits.saturating_add(i64::from(permits));
+        self.last_grant = permits;
         self.last_flow_ms = now.wall_ms;
     }
 

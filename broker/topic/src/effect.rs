@@ -70,6 +70,8 @@ pub enum Effect {
         /// What to write.
         change: Change,
     },
+    /// Nobody has used the topic for as long as it may be unused: delete it, unless somebody comes first.
+    Deserted,
     /// A publish is durable.
     Receipt {
         /// The producer.
@@ -101,6 +103,20 @@ pub enum Effect {
         /// The producer.
         to: ProducerKey,
         /// The bytes that the publish held of the connection's publish budget.
+        bytes: u32,
+    },
+    /// A publish is kept back because its topic's rate is spent. It holds its connection's publish budget, but waits for no disk.
+    Held {
+        /// The producer.
+        to: ProducerKey,
+        /// Its bytes.
+        bytes: u32,
+    },
+    /// A publish is kept back no longer: it is on its way again, or is about to be forgotten. Comes once for each that was held.
+    Released {
+        /// The producer.
+        to: ProducerKey,
+        /// Its bytes.
         bytes: u32,
     },
     /// Deliver an entry.

@@ -35,6 +35,8 @@ pub(crate) enum Errand {
         /// The asking consumer's mark-delete position.
         mark_delete: Position,
     },
+    /// The oldest entry that waits, for its publish time.
+    QuotaProbe,
     /// A ledger for a cursor's states.
     CursorLedger(SubscriptionIndex),
     /// A cursor's state.
@@ -69,6 +71,7 @@ impl Errand {
             Errand::NextLedger
             | Errand::LedgerList
             | Errand::ExpiryProbe
+            | Errand::QuotaProbe
             | Errand::Finding(_)
             | Errand::Compaction
             | Errand::LastCompacted { .. }
@@ -83,6 +86,7 @@ impl Errand {
             Errand::Read(_)
                 | Errand::Probe(_)
                 | Errand::ExpiryProbe
+                | Errand::QuotaProbe
                 | Errand::Finding(_)
                 | Errand::Compaction
                 | Errand::LastCompacted { .. }

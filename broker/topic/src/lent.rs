@@ -7,6 +7,7 @@ use crate::compaction::Compacted;
 use crate::errand::Errands;
 use crate::faults::Faults;
 use crate::growth::{ENTRY_SIZES, Growth, Latencies, Sizes, WRITE_LATENCIES};
+use crate::rate::Allowance;
 use crate::stats::TopicRates;
 use crate::{Now, TopicSettings};
 
@@ -14,6 +15,8 @@ use crate::{Now, TopicSettings};
 pub(crate) struct Lent<'a> {
     /// Messages that consumers may hold together; as many stop a Shared or Key_Shared subscription.
     pub(crate) max_held: u64,
+    /// What one dispatch step may send.
+    pub(crate) allowance: Allowance,
     pub(crate) topic: &'a TopicName,
     pub(crate) ledger: &'a ManagedLedger,
     /// What a compaction left.

@@ -91,7 +91,7 @@ impl Topic {
         }
         self.ledgers.want_trim();
         self.tell_who_has_everything(turn, index);
-        self.dispatch(turn, index);
+        self.want(index);
         passed
     }
 
@@ -119,7 +119,7 @@ impl Topic {
             return Err(Unmoved::InUse);
         }
         let durable = found.durable;
-        found.phase = Phase::Deleting { asked };
+        found.phase = Phase::Deleting { asked: Some(asked) };
         self.close_consumers(turn, index, None);
         if durable {
             self.advance(turn, index);

@@ -31,6 +31,7 @@ impl Topic {
         let index = entry.key();
         let cursor = Cursor::new(self.ledgers.chain.before_first(), &self.ledgers.chain);
         let mut subscription = Subscription::new(name.clone(), index, cursor, durable);
+        subscription.used_at_ms = turn.now.monotonic_ms;
         subscription.properties = waiters.first().map(Waiter::properties).unwrap_or_default();
         subscription.lane.floor = floor_of(start);
         subscription.waiters = waiters;
@@ -185,7 +186,7 @@ impl Topic {
             let message = "other consumers are attached to the subscription";
             return self.error(turn, asked, ServerError::MetadataError, message);
         }
-        subscription.phase = Phase::Deleting { asked };
+        subscription.phase = Phase::Deleting { asked: Some(asked) };
         let durable = subscription.durable;
         self.close_consumers(turn, index, Some(key));
         if durable {
@@ -216,6 +217,7 @@ impl Topic {
     pub(crate) fn close_consumers(&mut self, turn: &mut Turn<'_>, index: SubscriptionIndex, except: Option<ConsumerKey>) {
         let Some(subscription) = self.subscriptions.get_mut(index) else { return };
         let consumers = std::mem::take(&mut subscription.lane.consumers);
+        subscription.used_at_ms = turn.now.monotonic_ms;
         subscription.start_over();
         for (_, consumer) in consumers {
             if Some(consumer.key) != except {
@@ -233,9 +235,10 @@ impl Topic {
             persistence.deleted(turn);
         }
         let compacts = subscription.name == COMPACTION_CURSOR;
-        if let Phase::Deleting { asked } = subscription.phase {
+        if let Phase::Deleting { asked: Some(asked) } = subscription.phase {
             self.success(turn, asked);
         }
+        self.was_used(turn);
         self.remove_subscription(index);
         if compacts {
             self.forget_compaction(turn);

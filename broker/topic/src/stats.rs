@@ -1,5 +1,6 @@
 //! Numbers that people and tools ask a topic for.
 
+pub use crate::dispatch_rate::Stopped;
 pub use crate::growth::{ENTRY_SIZES, WRITE_LATENCIES};
 
 /// What one consumer did in a second of the last period; all 0 until one has ended.
@@ -163,6 +164,10 @@ pub struct SubscriptionStats {
     pub messages_expired: u64,
     /// Messages of a non-persistent topic that no consumer took, since it was loaded.
     pub messages_dropped: u64,
+    /// Bytes not acked, estimated within a ledger by its average entry.
+    pub backlog_bytes: u64,
+    /// How often it was sent nothing because a rate was spent.
+    pub stopped: Stopped,
     /// Mark-delete position, `ledger:entry`.
     pub mark_delete: String,
     /// Read position, `ledger:entry`.
@@ -229,6 +234,20 @@ pub struct TopicStats {
     pub storage_reads: u64,
     /// The ledgers: id, entries, bytes.
     pub ledgers: Vec<(i64, u64, u64)>,
+    /// How often publishes began to wait because a rate was spent.
+    pub publish_rate_limited: u64,
+    /// Bytes that wait for the slowest durable subscription, estimated within a ledger by its average entry.
+    pub backlog_bytes: u64,
+    /// The limit on them, if there is one.
+    pub quota_bytes: Option<u64>,
+    /// The limit on the age of what waits, in milliseconds, if there is one.
+    pub quota_age_ms: Option<u64>,
+    /// When the oldest message that waits was published, milliseconds since the epoch; none if nothing waits, or without a limit on its age.
+    pub oldest_backlog_ms: Option<u64>,
+    /// The durable subscription that it waits for.
+    pub slowest_subscription: Option<String>,
+    /// How often the oldest messages were dropped because too much waited: too many bytes, for too long.
+    pub quota_evictions: (u64, u64),
     /// Producers that wait to have the topic to themselves.
     pub waiting_producers: u32,
     /// Its producers.

@@ -4,6 +4,7 @@ use ledger::{Cursor, Position};
 use wire::ServerError;
 
 use crate::consumer::ConsumerIndex;
+use crate::dispatch_rate::SubscriptionPace;
 use crate::dispatcher::{Dispatcher, Lane, Part, Step};
 use crate::errand::SubscriptionIndex;
 use crate::event::{AckIds, AttachConsumer, AttachProducer};
@@ -32,8 +33,14 @@ pub(crate) struct Subscription {
     pub(crate) waiters: Vec<Waiter>,
     /// When a cursor that only lives in memory is dropped for want of consumers.
     pub(crate) expires_at: Option<u64>,
+    /// Whether it is on the topic's list of those to look at.
+    pub(crate) wanted: bool,
+    /// When it had its last consumer, or was loaded.
+    pub(crate) used_at_ms: u64,
     /// Whether it is on the topic's list of those with work left.
     pub(crate) queued: bool,
+    /// What holds it to rates; none if nothing ever did.
+    pub(crate) pace_out: Option<Box<SubscriptionPace>>,
 }
 
 /// What is going on with a subscription. Only an open one dispatches.
@@ -51,7 +58,8 @@ pub(crate) enum Phase {
     },
     /// Its record is being removed.
     Deleting {
-        asked: Asked,
+        /// None if nobody asked: it was not used for too long.
+        asked: Option<Asked>,
     },
 }
 
@@ -115,7 +123,10 @@ impl Subscription {
             properties: Vec::new(),
             waiters: Vec::new(),
             expires_at: None,
+            wanted: false,
+            used_at_ms: 0,
             queued: false,
+            pace_out: None,
         }
     }
 
@@ -201,8 +212,16 @@ impl Subscription {
         let write = self.persistence.as_ref().and_then(|persistence| persistence.deadline(&self.lane.cursor, settings));
         let expiry = self.expires_at.filter(|_| self.is_open());
         let due = self.lane.delayed.deadline().filter(|_| !self.lane.consumers.is_empty());
+        let expiry = expiry.or_else(|| self.desertion_deadline(settings));
         let view = self.lane.view.as_ref().and_then(|view| view.reads.retry_at());
-        [search, write, self.lane.reads.retry_at(), view, self.dispatcher.deadline(), expiry, due].into_iter().flatten().min()
+        let rated = self.waits_until();
+        let own = [search, write, self.lane.reads.retry_at(), view, self.dispatcher.deadline(), expiry, due, rated];
+        own.into_iter().flatten().min()
+    }
+
+    /// When it may be sent something again, if a rate holds it back.
+    pub(crate) fn waits_until(&self) -> Option<u64> {
+        self.pace_out.as_ref().and_then(|pace| pace.until()).filter(|_| self.is_open() && !self.lane.consumers.is_empty())
     }
 
     pub(crate) fn stats(&self, lent_ledger: &ledger::ManagedLedger, settings: &TopicSettings, max_held: u64) -> SubscriptionStats {
@@ -231,6 +250,8 @@ impl Subscription {
             delayed: self.lane.delayed.len(),
             messages_expired: self.lane.messages_expired,
             messages_dropped: 0,
+            backlog_bytes: lent_ledger.bytes_after(self.lane.cursor.mark_delete()),
+            stopped: self.pace_out.as_ref().map(|pace| pace.stopped()).unwrap_or_default(),
             rates: self.lane.rates(),
             mark_delete: self.lane.cursor.mark_delete().to_string(),
             read_position: self.lane.cursor.read_position().to_string(),

@@ -31,7 +31,7 @@ impl Topic {
         for (_, subscription) in &mut self.subscriptions {
             if let Phase::Deleting { asked } = subscription.phase {
                 subscription.phase = Phase::Open;
-                refused.push(asked);
+                refused.extend(asked);
             }
         }
         for asked in refused {

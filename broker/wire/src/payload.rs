@@ -10,6 +10,7 @@ mod batch;
 mod broker_entry;
 mod compression;
 mod key;
+mod outline;
 mod peek;
 mod raw;
 
@@ -17,6 +18,7 @@ pub use batch::{SingleMessages, push_single_message};
 pub use broker_entry::{broker_entry_metadata, encode_broker_entry_metadata, without_broker_entry_metadata};
 pub use compression::{compress, decompress};
 pub use key::{NO_KEY, StickyKey, sticky_key};
+pub use outline::{Outline, outline};
 pub use peek::{Chunk, Peek, peek};
 pub use raw::RawMessage;
 

@@ -12,12 +12,12 @@ settings! {
     /// Event loops, connections and their limits.
     pub struct Connections, "Connections" {
         /// Event loops that serve every connection: Pulsar, plugin and HTTP. The default is min(2n, max(8, n/2)) for n processors, as affinity
-        /// and the control group's quota leave them; a number written here wins.
-        /// Too few: the busiest loop stays at 100 % while backlogs grow. Too many: smaller batches, more wake-ups. Leave it blank unless you see one of them.
+        /// and the control group's quota leave them; a number written here wins, but loops beyond 2n stay asleep: a loop never waits for the disk, so
+        /// more of them would only make batches smaller. Too few: the busiest loop stays at 100 % while backlogs grow. Leave it blank unless you see that.
         io_threads: NonZeroUsize = "numIOThreads", Number(NonZeroUsize::MIN, MAX_LOOPS), default default_io_threads(processors()),
             told "min(2n, max(8, n/2)) for n processors";
         /// How much time a busy event loop lets pass from one turn to the next, in which it gathers what comes. More saves processor time on wake-ups,
-        /// system calls and syncs and adds as much to latency at each of four stations; a loop with little to do never waits. 0 is never to wait.
+        /// system calls and syncs and adds as much to latency at each of four stations; a broker with little to do never waits. 0 is never to wait.
         turn_interval: Duration = "ioTurnIntervalMicros", microseconds(0, 10_000), default Duration::from_micros(800);
         /// Connections of Pulsar's protocol at most, all together; further ones are refused.
         max_connections: Option<NonZeroU32> = "brokerMaxConnections", LimitOrOff, default None;

@@ -173,8 +173,8 @@ impl SingleActive {
 #[inline]
 fn deliver(lane: &mut Lane, active: ConsumerIndex, entry: Entry, budget: &mut Budget, lent: &mut Lent<'_>, turn: &mut Turn<'_>) {
     let Entry { at, bytes, meta } = entry;
-    budget.spend(bytes.len());
     lane.cursor.read_from(at.following());
     let messages = lane.remaining(at, meta.messages);
+    budget.spend(bytes.len(), messages);
     lane.send(active, Parcel { at, messages, redeliveries: 0, bytes }, lent, turn);
 }
