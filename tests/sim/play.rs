@@ -331,7 +331,7 @@ impl Play {
     fn compact(&mut self) {
         self.note(|| "the topic is compacted".to_owned());
         // Refused while one is under way.
-        let _ = self.owner.call(|topic, turn| topic.compact(turn));
+        let _ = self.owner.call(Topic::compact);
     }
 
     fn fail_appends(&mut self) -> Result<(), String> {

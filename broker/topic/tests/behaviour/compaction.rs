@@ -37,7 +37,7 @@ fn publish(owner: &mut Owner, messages: &[(&str, &str)]) -> Vec<Position> {
 }
 
 fn compact(owner: &mut Owner) {
-    owner.call(|topic, turn| topic.compact(turn)).expect("none is under way");
+    owner.call(topic::Topic::compact).expect("none is under way");
     owner.settle();
     assert_eq!(owner.topic.compaction_status(), &CompactionStatus::Success);
 }
@@ -115,7 +115,7 @@ fn what_was_trimmed_is_found_in_the_compacted_ledger() {
     compact(&mut owner);
     let sent = sixty(&mut owner);
     compact(&mut owner);
-    owner.call(|topic, turn| topic.trim_now(turn));
+    owner.call(topic::Topic::trim_now);
     owner.settle();
     let first = owner.topic.stats().ledgers.first().expect("a ledger").0;
     assert!(sent[50].ledger.0 < first, "what was read is not in the topic any more");
@@ -218,9 +218,9 @@ fn a_compaction_goes_on_while_messages_are_published_and_a_second_one_is_refused
     publish(&mut owner, &[("a", "1")]);
     compact(&mut owner);
     let sent = sixty(&mut owner);
-    owner.call(|topic, turn| topic.compact(turn)).expect("none is under way");
+    owner.call(topic::Topic::compact).expect("none is under way");
     assert_eq!(owner.topic.compaction_status(), &CompactionStatus::Running);
-    assert_eq!(owner.call(|topic, turn| topic.compact(turn)), Err(NotCompacted::Running));
+    assert_eq!(owner.call(topic::Topic::compact), Err(NotCompacted::Running));
     let meanwhile = publish(&mut owner, &[("a", "new")]);
     owner.settle();
     let found = read(&mut owner, reader(1, StartAt::Earliest));
@@ -234,7 +234,7 @@ fn a_crash_at_any_step_leaves_a_view_in_force() {
         let sent = sixty(&mut owner);
         compact(&mut owner);
         let later = publish(&mut owner, &[("a", "new"), ("b", ""), ("c", "new")]);
-        owner.call(|topic, turn| topic.compact(turn)).expect("none is under way");
+        owner.call(topic::Topic::compact).expect("none is under way");
         for _ in 0..written {
             owner.finish_write();
         }
