@@ -120,8 +120,9 @@ async fn a_limit_on_unacked_messages_stops_and_frees_a_consumer_at_once() {
     say(&broker, &format!("{TOPIC}/maxUnackedMessagesOnConsumer"), "5");
     settle(&consumer).await;
     assert_eq!(consumer.waiting(), 5);
-    unsay(&broker, &format!("{TOPIC}/maxUnackedMessagesOnConsumer"));
+    // Said before the other limit goes: without any, everything would be sent at once.
     say(&broker, &format!("{NAMESPACE}/maxUnackedMessagesPerSubscription"), "7");
+    unsay(&broker, &format!("{TOPIC}/maxUnackedMessagesOnConsumer"));
     settle(&consumer).await;
     assert_eq!(consumer.waiting(), 7);
     unsay(&broker, &format!("{NAMESPACE}/maxUnackedMessagesPerSubscription"));
