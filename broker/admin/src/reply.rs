@@ -49,8 +49,7 @@ impl Reply {
     }
 
     /// 200 with JSON that is spelt already.
-    pub(crate) fn spelt(json: Bytes) -> Self {
-    pub(crate) fn raw_json(json: &'static str) -> Self {
+    pub(crate) fn spelt(json: impl Into<Bytes>) -> Self {
         Self::new(StatusCode::OK, "application/json", json)
     }
 
@@ -81,8 +80,8 @@ impl Reply {
     }
 
     /// 200 with bytes, and what is to be said about them.
-    pub(crate) fn octets(body: impl Into<Bytes>, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
-        Self { headers, ..Self::new(StatusCode::OK, "application/octet-stream", body) }
+    pub(crate) fn octets(body: impl Into<Bytes>, extra: Vec<(HeaderName, HeaderValue)>) -> Self {
+        Self { extra, ..Self::new(StatusCode::OK, "application/octet-stream", body) }
     }
 
     pub(crate) fn html(page: impl Into<Bytes>) -> Self {

@@ -66,7 +66,8 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Route> {
 }
 
 /// Calls that are no GET and change nothing.
-const ASKING: [&str; 4] = [
+const ASKING: [&str; 5] = [
+    "/admin/v2/{domain}/{tenant}/{namespace}/{topic}/subscription/{subscription}/analyzeBacklog",
     "/admin/v2/schemas/{tenant}/{namespace}/{topic}/compatibility",
     "/admin/v2/schemas/{tenant}/{namespace}/{topic}/version",
     "/geminga/v1/config:validate",
@@ -327,7 +328,9 @@ mod tests {
     #[test]
     fn every_write_to_clusters_and_tenants_needs_a_superuser() {
         for route in all().filter(|r| r.method != Method::GET && !r.path.starts_with("/geminga")) {
-            let of_all = ["clusters", "tenants", "brokers", "resourcegroups"].iter().any(|part| route.path.starts_with(&format!("/admin/v2/{part}")));
+            let of_all = ["clusters", "tenants", "brokers", "resourcegroups"]
+                .iter()
+                .any(|part| route.path.starts_with(&format!("/admin/v2/{part}")));
             let expected = if of_all { Class::Superuser } else { Class::TenantAdmin };
             assert_eq!(route.class, expected, "{} {}", route.method, route.path);
         }

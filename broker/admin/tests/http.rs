@@ -15,6 +15,8 @@ use serde_json::{Value, json};
 use server::{Endpoints, Listen, ServerSettings};
 use topic::TopicSettings;
 
+#[path = "http/actions.rs"]
+mod actions;
 #[path = "http/coverage.rs"]
 mod coverage;
 #[path = "http/events.rs"]
@@ -349,6 +351,7 @@ fn permissions_are_kept_in_the_policies() {
         authorize: true,
         superusers: vec!["root".into()],
         wildcards: false,
+        max_failures: 0,
     };
     let own = start(AdminOptions::default(), |settings| settings.auth = Some(asking));
     let told = |method, path: &str, body| {

@@ -45,6 +45,8 @@ fn changeable(began: &ServerSettings, wanted: &ServerSettings) -> ServerSettings
             // Names of producers go on from where they are, and the log takes no larger entries than it was opened for.
             producer_name_prefix: began.topic.producer_name_prefix.clone(),
             max_entry_bytes: began.topic.max_entry_bytes,
+            // What all topics share is told apart by what it is, not by what it allows: it counts on.
+            rates: began.topic.rates.clone(),
             ..wanted.topic.clone()
         },
         ..began.clone()

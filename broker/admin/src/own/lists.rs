@@ -58,7 +58,7 @@ async fn page(call: &Call, make: impl FnOnce() -> Result<Page, Refusal> + Send +
         let page = make()?;
         serde_json::to_vec(&page).map_err(|error| Refusal::internal(format!("the answer cannot be spelt: {error}")))
     });
-    Ok(Reply::spelt(spelt.await??.into()))
+    Ok(Reply::spelt(spelt.await??))
 }
 
 /// A topic as a whole.

@@ -37,7 +37,7 @@ pub(super) async fn show(call: Call, slot: &'static Slot, level: Level) -> Resul
         Some(Value::Bool(_)) if applied && slot.field == "schema_validation_enforced" && settings.schemas.enforced => Reply::json(&true),
         Some(value) => Reply::json(&value),
         None if unsaid.is_empty() => Ok(Reply::done()),
-        None => Ok(Reply::raw_json(unsaid)),
+        None => Ok(Reply::spelt(unsaid)),
     }
 }
 
