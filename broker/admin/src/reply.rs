@@ -50,6 +50,10 @@ impl Reply {
 
     /// 200 with JSON that is spelt already.
     pub(crate) fn spelt(json: Bytes) -> Self {
+        Self::new(StatusCode::OK, "application/json", json)
+    }
+
+    /// The same, of JSON that never changes.
     pub(crate) fn raw_json(json: &'static str) -> Self {
         Self::new(StatusCode::OK, "application/json", json)
     }
@@ -82,7 +86,7 @@ impl Reply {
 
     /// 200 with bytes, and what is to be said about them.
     pub(crate) fn octets(body: impl Into<Bytes>, headers: Vec<(HeaderName, HeaderValue)>) -> Self {
-        Self { headers, ..Self::new(StatusCode::OK, "application/octet-stream", body) }
+        Self { extra: headers, ..Self::new(StatusCode::OK, "application/octet-stream", body) }
     }
 
     pub(crate) fn html(page: impl Into<Bytes>) -> Self {

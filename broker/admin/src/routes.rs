@@ -327,7 +327,9 @@ mod tests {
     #[test]
     fn every_write_to_clusters_and_tenants_needs_a_superuser() {
         for route in all().filter(|r| r.method != Method::GET && !r.path.starts_with("/geminga")) {
-            let of_all = ["clusters", "tenants", "brokers", "resourcegroups"].iter().any(|part| route.path.starts_with(&format!("/admin/v2/{part}")));
+            let of_all = ["clusters", "tenants", "brokers", "resourcegroups"]
+                .iter()
+                .any(|part| route.path.starts_with(&format!("/admin/v2/{part}")));
             let expected = if of_all { Class::Superuser } else { Class::TenantAdmin };
             assert_eq!(route.class, expected, "{} {}", route.method, route.path);
         }

@@ -4,7 +4,7 @@
 use hyper::Method;
 
 use super::{alarms, audit, config, definitions, events, lists, messages, openapi, operations, overview, series, whoami};
-use crate::routes::{Class, Mark, Route, rows};
+use crate::routes::{Class, Handler, Mark, Route, rows};
 
 #[rustfmt::skip]
 pub(crate) static ROUTES: &[Route] = rows![

@@ -68,7 +68,9 @@ fn elsewhere(row: &RouteLine) -> Option<String> {
     files.sort();
     let names = |file: &std::path::PathBuf| {
         let text = std::fs::read_to_string(file).unwrap_or_default();
-        file.extension().is_some_and(|end| end == "rs") && text.contains(&format!("/{word}")) && text.contains(&format!("\"{}\"", row.method))
+        file.extension().is_some_and(|end| end == "rs")
+            && text.contains(&format!("/{word}"))
+            && text.contains(&format!("\"{}\"", row.method))
     };
     let found = files.iter().find(|file| names(file))?;
     Some(format!("tests/{}", found.file_name()?.to_string_lossy()))
