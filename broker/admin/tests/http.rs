@@ -349,6 +349,7 @@ fn permissions_are_kept_in_the_policies() {
         proxy_roles: Vec::new(),
         verify_original: false,
         authorize: true,
+        max_failures: 0,
         superusers: vec!["root".into()],
         wildcards: false,
         max_failures: 0,
