@@ -352,7 +352,6 @@ fn permissions_are_kept_in_the_policies() {
         max_failures: 0,
         superusers: vec!["root".into()],
         wildcards: false,
-        max_failures: 0,
     };
     let own = start(AdminOptions::default(), |settings| settings.auth = Some(asking));
     let told = |method, path: &str, body| {
