@@ -9,7 +9,7 @@ use geminga_tests::harness::{Broker, PATIENCE, Setup, eventually, host_and_port,
 use serde_json::{Value, json};
 
 use crate::admin::{json, raw, told, told_as};
-use crate::talk::{consume, next, numbers, plain, produce, publish, publish_batch, text};
+use crate::talk::{by_hand, consume, next, numbers, plain, produce, publish, publish_batch, settle, text};
 use crate::tokens::{Keys, connect};
 
 const TOPIC: &str = "persistent://public/default/t";
@@ -56,6 +56,43 @@ async fn a_setting_that_is_changed_acts_at_once_and_after_a_restart() {
     })
     .await;
     assert_eq!(setting(&broker, "maxUnackedMessagesPerConsumer"), (json!("100"), json!("cli")));
+}
+
+#[tokio::test]
+async fn a_changed_setting_is_what_holds_where_no_policy_says_otherwise() {
+    let broker = Broker::start();
+    let client = plain(&broker).await;
+    let _producer = produce(&client, "t").await;
+    let (namespace, topic) = ("/admin/v2/namespaces/public/default", "/admin/v2/persistent/public/default/t");
+    let applied = || json(&broker, &format!("{topic}/messageTTL?applied=true"));
+    set(&broker, "ttlDurationDefaultInSeconds", json!("77"));
+    assert_eq!(applied(), json!(77));
+    assert_eq!(told(&broker, "POST", &format!("{namespace}/messageTTL"), "50").0, 204);
+    set(&broker, "ttlDurationDefaultInSeconds", json!("78"));
+    assert_eq!(applied(), json!(50), "the namespace says otherwise");
+    assert_eq!(told(&broker, "DELETE", &format!("{namespace}/messageTTL"), "").0, 204);
+    assert_eq!(applied(), json!(78));
+
+    let creation = format!("{namespace}/autoTopicCreation");
+    assert_eq!(told(&broker, "POST", &creation, r#"{"allowAutoTopicCreation":true,"topicType":"non-partitioned"}"#).0, 204);
+    set(&broker, "allowAutoTopicCreation", json!("false"));
+    produce(&client, "allowed").await;
+    assert_eq!(told(&broker, "DELETE", &creation, "").0, 204);
+    assert!(client.producer("persistent://public/default/refused", client::ProducerOptions::default()).await.is_err());
+}
+
+#[tokio::test]
+async fn a_changed_limit_stops_and_frees_a_loaded_topic() {
+    let broker = Setup::default().set("maxUnackedMessagesPerConsumer", 3).start();
+    let client = plain(&broker).await;
+    let producer = produce(&client, "t").await;
+    let consumer = consume(&client, "t", by_hand(ConsumerOptions::shared("s"))).await;
+    publish(&producer, numbers(0..10)).await;
+    consumer.flow(10);
+    settle(&consumer).await;
+    assert_eq!(consumer.waiting(), 3);
+    set(&broker, "maxUnackedMessagesPerConsumer", json!("5"));
+    eventually("two more", || async { consumer.waiting() == 5 }).await;
 }
 
 /// A name that nobody used.

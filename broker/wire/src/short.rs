@@ -29,9 +29,8 @@ pub(crate) fn short_envelope(out: &mut BytesMut, number: u64, body: &impl Body, 
     let body_length = command - 4;
     let sizes = [frame_size(size_of::<u32>() + command + payload), frame_size(command)];
     if let Some((head, _)) = frame.split_first_chunk_mut::<HEAD>() {
-        head[..4].copy_from_slice(&sizes[0].to_be_bytes());
-        head[4..8].copy_from_slice(&sizes[1].to_be_bytes());
-        head[8..].copy_from_slice(&[TYPE_TAG as u8, number as u8, body_tag(number) as u8, body_length as u8]);
+        let [[a, b, c, d], [e, f, g, h]] = sizes.map(u32::to_be_bytes);
+        *head = [a, b, c, d, e, f, g, h, TYPE_TAG as u8, number as u8, body_tag(number) as u8, body_length as u8];
     }
     out.extend_from_slice(frame);
 }
