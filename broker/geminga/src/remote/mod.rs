@@ -1,6 +1,6 @@
 //! `geminga admin`: commands for a broker that runs somewhere, each one request.
 //!
-//! [`nouns`] is the table of them, [`grammar`] makes the command line of it, [`request`] the request, [`show`] what is printed.
+//! `nouns` is the table of them, `grammar` makes the command line of it, `request` the request, `show` what is printed.
 
 mod contexts;
 mod grammar;
