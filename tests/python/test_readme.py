@@ -37,6 +37,7 @@ class Place:
         self.script("target/release/geminga", f"""
             case "$1" in
               produce|consume) exec "{BINARY}" "$@" --url "{broker.url}" ;;
+              admin|apply|check|doctor) exec "{BINARY}" "$@" --admin-url "http://localhost:{broker.port("http")}" ;;
               *) exec "{BINARY}" "$@" ;;
             esac
         """)
