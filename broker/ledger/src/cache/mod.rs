@@ -1,5 +1,19 @@
 //! The entry cache. For now a tail cache: the newest entries of each topic, oldest dropped first, one byte budget per worker.
 
+pub mod events;
+pub mod host;
+pub mod optimum;
+pub mod parameters;
+pub mod policies;
+pub mod policy;
+pub mod readers;
+pub mod replay;
+pub mod scenarios;
+pub mod table;
+pub mod trace;
+
+mod books;
+
 use std::collections::VecDeque;
 
 use crate::{Entry, Position};

@@ -1,0 +1,178 @@
+use super::*;
+use crate::cache::optimum::{Bounds, bounds};
+use crate::cache::policies::{BUILT_IN, Choice};
+use crate::cache::scenarios::{self, EntrySize, Scale};
+
+const KIB: u64 = 1024;
+
+/// A quarter of everything, pages included, so that tests take a second and mean the same.
+const QUARTER: Scale = Scale { divisor: 4, size: EntrySize::Equal(8 * KIB as u32) };
+
+fn run(trace: &[Timed], entries: u64, name: &str, given: &[(&str, &str)]) -> Outcome {
+    let limits = HostLimits { bytes: entries * 8 * KIB, continue_ms: 2000, page: PageSize::of(16).expect("a power of two") };
+    let choice = Choice::new(name, given).expect("a policy");
+    replay(trace, limits, &mut |page| choice.build(page))
+}
+
+/// Every policy on a trace keeps within the bounds, and the default is not below Pulsar's. The share of the way from first-in-first-out to the
+/// optimum that the default goes.
+fn compare(trace: &[Timed], entries: u64) -> f64 {
+    let capacity = entries * 8 * KIB;
+    let limits = bounds(trace, capacity);
+    let fifo = run(trace, entries, "fifo-ttl", &[("ttl-ms", "0")]);
+    let mut hits = std::collections::BTreeMap::new();
+    for built_in in BUILT_IN {
+        let outcome = run(trace, entries, built_in.name, &[]);
+        assert_eq!((outcome.reads, outcome.counts.faults), (limits.reads, 0), "{}", built_in.name);
+        assert!(outcome.hits <= limits.upper && outcome.most_bytes <= capacity, "{}: {outcome:?} {limits:?}", built_in.name);
+        assert_eq!(outcome.hits + outcome.storage_entries, outcome.reads);
+        hits.insert(built_in.name, outcome.hits);
+    }
+    assert!(limits.upper <= limits.infinite && limits.exact);
+    assert!(hits["cursor-distance"] >= hits["expected-read-count"], "{hits:?}");
+    limits.captured(fifo.hits, hits["cursor-distance"])
+}
+
+#[test]
+fn after_restarts_the_default_goes_most_of_the_way_to_the_optimum() {
+    for seed in 0..2 {
+        let captured = compare(&scenarios::restart(seed, QUARTER), 8_000);
+        assert!(captured >= 0.8, "seed {seed}: {captured}");
+    }
+}
+
+#[test]
+fn for_joiners_that_catch_up_the_default_goes_most_of_the_way_to_the_optimum() {
+    let captured = compare(&scenarios::catch_up(1, QUARTER), 4_000);
+    assert!(captured >= 0.8, "{captured}");
+}
+
+#[test]
+fn the_default_is_not_below_pulsars_for_fan_out_at_the_end_and_a_slow_key() {
+    for entries in [100, 400, 1_500] {
+        compare(&scenarios::tail_fan_out(1, QUARTER), entries);
+        compare(&scenarios::key_shared(1, QUARTER), entries);
+    }
+}
+
+#[test]
+fn the_optimum_rises_with_capacity_to_the_infinite_cache() {
+    let trace = scenarios::catch_up(3, Scale { divisor: 16, ..QUARTER });
+    let of = |entries: u64| bounds(&trace, entries * 8 * KIB);
+    let found: Vec<Bounds> = [0, 1, 10, 100, 1_000, 1 << 30].map(of).to_vec();
+    assert!(found.windows(2).all(|pair| pair[0].upper <= pair[1].upper), "{found:?}");
+    assert!(found[0].upper == 0 && found[5].upper == found[5].infinite && found[5].infinite < found[5].reads);
+}
+
+#[test]
+fn with_mixed_sizes_every_policy_stays_below_the_upper_bound() {
+    let trace = scenarios::restart(5, Scale { divisor: 50, size: EntrySize::Mixed(128, 64 * KIB as u32) });
+    let capacity = 4 << 20;
+    let found = bounds(&trace, capacity);
+    assert!(!found.exact && found.lower <= found.upper && found.upper < found.infinite, "{found:?}");
+    for built_in in BUILT_IN {
+        let choice = Choice::new(built_in.name, &[]).expect("a policy");
+        let limits = HostLimits { bytes: capacity, continue_ms: 2000, page: PageSize::FULL };
+        let outcome = replay(&trace, limits, &mut |page| choice.build(page));
+        assert!(outcome.hits <= found.upper && outcome.most_bytes <= capacity && outcome.counts.faults == 0, "{}", built_in.name);
+    }
+}
+
+#[test]
+fn a_cache_with_room_for_everything_serves_what_an_infinite_one_would() {
+    let trace = scenarios::tail_fan_out(2, Scale { divisor: 20, ..QUARTER });
+    let found = bounds(&trace, u64::MAX);
+    let outcome = run(&trace, 1 << 40, "lru", &[]);
+    assert_eq!((outcome.hits, outcome.storage_reads), (found.infinite, 0));
+}
+
+#[test]
+fn without_room_every_read_goes_to_storage() {
+    let trace = scenarios::tail_fan_out(2, Scale { divisor: 20, ..QUARTER });
+    for built_in in BUILT_IN {
+        for bytes in [0, 8 * KIB - 1] {
+            let choice = Choice::new(built_in.name, &[]).expect("a policy");
+            let limits = HostLimits { bytes, continue_ms: 0, page: PageSize::FULL };
+            let outcome = replay(&trace, limits, &mut |page| choice.build(page));
+            assert_eq!((outcome.hits, outcome.most_bytes, outcome.counts.faults), (0, 0, 0), "{}", built_in.name);
+        }
+    }
+}
+
+#[test]
+fn batches_read_in_surplus_and_read_again_after_a_resume_need_no_storage() {
+    // Pulsar's #16421: permits ran out, and what had been read beyond them was read from storage again.
+    let mut trace = vec![(0, Record::Cursor { topic: 0, cursor: 0, at: 0, mark_delete: 0, active: true })];
+    for block in 0..200u64 {
+        trace.push((block * 1000, Record::Published { topic: 0, first: block * 10, sizes: vec![1000; 10] }));
+    }
+    let read = |first: u64, purpose| {
+        let hits = vec![0; 13];
+        Record::Read { topic: 0, cursor: 0, first, count: 100, purpose, bytes: 100_000, hits }
+    };
+    for batch in 0..20u64 {
+        let now = 1_000_000 + batch * 400_000;
+        trace.push((now, read(batch * 100, ReadPurpose::Cursor)));
+        trace.push((now, Record::Replay { topic: 0, cursor: 0, first: batch * 100 + 20, count: 80, more: true }));
+        trace.push((now + 200_000, read(batch * 100, ReadPurpose::Replay)));
+        trace.push((now + 200_000, Record::Replay { topic: 0, cursor: 0, first: batch * 100 + 20, count: 80, more: false }));
+    }
+    let choice = Choice::default();
+    let limits = HostLimits { bytes: 4 << 20, continue_ms: 0, page: PageSize::FULL };
+    let outcome = replay(&trace, limits, &mut |page| choice.build(page));
+    assert_eq!((outcome.reads, outcome.storage_reads), (4_000, 0));
+}
+
+#[test]
+fn the_same_trace_gives_the_same_outcome_every_time() {
+    let trace = scenarios::key_shared(9, Scale { divisor: 10, ..QUARTER });
+    assert_eq!(trace, scenarios::key_shared(9, Scale { divisor: 10, ..QUARTER }));
+    assert_ne!(trace, scenarios::key_shared(10, Scale { divisor: 10, ..QUARTER }));
+    for built_in in BUILT_IN {
+        assert_eq!(run(&trace, 200, built_in.name, &[]), run(&trace, 200, built_in.name, &[]), "{}", built_in.name);
+    }
+}
+
+#[test]
+fn a_trace_through_a_file_replays_as_before() {
+    let trace = scenarios::restart(4, Scale { divisor: 100, ..QUARTER });
+    let mut writer = crate::cache::trace::TraceWriter::new(Vec::new()).expect("a header");
+    trace.iter().for_each(|(time, record)| writer.push(*time, record).expect("within bounds"));
+    let bytes = writer.finish().expect("written");
+    let back = crate::cache::trace::read_trace(&bytes[..], trace.len()).expect("a trace");
+    assert_eq!(back.records, trace);
+    // Cut in the middle it still replays, with fewer reads.
+    let half = crate::cache::trace::read_trace(&bytes[..bytes.len() / 2], trace.len()).expect("a trace");
+    assert!(half.damage.is_some() && half.records.len() < trace.len());
+    assert!(run(&half.records, 100, "lru", &[]).reads < run(&trace, 100, "lru", &[]).reads);
+}
+
+#[test]
+fn positions_far_out_and_times_far_apart_do_no_harm() {
+    let far = (1u64 << 63) - 5000;
+    let read =
+        |first, count| Record::Read { topic: 7, cursor: u32::MAX, first, count, purpose: ReadPurpose::Cursor, bytes: 5, hits: vec![0; 1] };
+    let trace = [
+        (0, Record::Cursor { topic: 7, cursor: u32::MAX, at: far, mark_delete: 0, active: true }),
+        (1, Record::Published { topic: 7, first: far, sizes: vec![u32::MAX, 1] }),
+        (u64::MAX / 2, read(far, 2)),
+        (u64::MAX - 1, Record::Invalidated { topic: 7, first: 0, until: u64::MAX, cause: Cause::Trimmed }),
+        (u64::MAX, read(0, 1)),
+    ];
+    for built_in in BUILT_IN {
+        let outcome = run(&trace, 1 << 30, built_in.name, &[]);
+        assert_eq!((outcome.reads, outcome.counts.faults), (3, 0), "{}", built_in.name);
+    }
+    assert_eq!(bounds(&trace, 1 << 40).infinite, 2);
+}
+
+#[test]
+fn the_table_names_every_policy_and_both_bounds() {
+    let trace = scenarios::tail_fan_out(2, Scale { divisor: 100, ..QUARTER });
+    let rows: Vec<_> = BUILT_IN.iter().map(|built_in| (built_in.name.to_owned(), run(&trace, 50, built_in.name, &[]))).collect();
+    let text = crate::cache::table::table("fan-out", 0, &rows, &bounds(&trace, 50 * 8 * KIB));
+    assert_eq!(text.lines().count(), 2 + rows.len() + 2, "{text}");
+    assert!(text.starts_with("fan-out: ") && text.contains("optimum ") && text.contains("infinite cache"), "{text}");
+    let wide: Vec<usize> = text.lines().skip(1).take(rows.len() + 1).map(str::len).collect();
+    assert!(wide.windows(2).all(|pair| pair[0] == pair[1]), "{text}");
+}
