@@ -259,7 +259,7 @@ impl Books {
                 let until = (first..self.size.entries()).find(|slot| held.mask & 1 << slot == 0).unwrap_or(self.size.entries());
                 let bytes = held.sizes.iter().take(until as usize).skip(first as usize).map(|bytes| u64::from(*bytes)).sum();
                 let (topic, expected) = (page.topic, self.still_expected(*page, base + first));
-                events.push(Event::Loaded { topic, first: base + first, until: base + until, bytes, expected });
+                events.push(Event::Published { topic, first: base + first, until: base + until, bytes, expected });
                 slot = until;
             }
         }

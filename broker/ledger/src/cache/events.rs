@@ -6,7 +6,8 @@
 pub enum Event {
     /// Entries of one page were published and are now held; so many cursors are expected to read them.
     Published { topic: u32, first: u64, until: u64, bytes: u64, expected: u32 },
-    /// Entries of one page were read from storage and are now held.
+    /// Entries of one page were read from storage and are now held; so many cursors were expected to read them, the one that has just
+    /// done so among them.
     Loaded { topic: u32, first: u64, until: u64, bytes: u64, expected: u32 },
     /// Entries of one page are no longer held: trimmed, cleared, or evicted by someone else. So many of the page are left.
     Removed { topic: u32, first: u64, until: u64, bytes: u64, left: u32 },

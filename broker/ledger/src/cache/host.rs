@@ -211,7 +211,11 @@ impl Host {
         let expected = if purpose == ReadPurpose::Cursor { self.books.expected(topic, cursor, first) } else { 0 };
         let until = first.saturating_add(sizes.len() as u64);
         let read = StorageRead { topic, cursor, first, until, expected };
-        if self.call(|policy| Ok(policy.admits(&read))).unwrap_or(expected > 0) {
+        let admitted = self.call(|policy| Ok(policy.admits(&read))).unwrap_or_else(|fault| {
+            self.fault(fault);
+            expected > 0
+        });
+        if admitted {
             self.insert(topic, first, sizes, expected, false);
         }
     }

@@ -1,10 +1,11 @@
 //! What the best possible policy would have served: the yardstick for all others.
 //!
-//! Each pair of times at which an entry is at hand, at its publishing or at a read, and then read, is an interval that holds the entry's bytes. A
-//! cache is a choice of intervals that never hold more than its capacity. For entries of one size the most intervals are kept by dropping the one
-//! that ends last whenever there are too many (Belady's MIN, which may also not take an entry in at all). For mixed sizes that is a problem without a
-//! fast answer, so there are two bounds (after Berger, Beckmann and Harchol-Balter, "Practical Bounds on Optimal Caching with Variable
-//! Object Sizes", 2018): the cheapest intervals while bytes times time last, which no policy exceeds, and choices that a policy could make.
+//! Each pair of times at which an entry is at hand, at its publishing or at a read, and then read, is an interval that holds the entry's
+//! bytes. A cache is a choice of intervals that never hold more than its capacity. For entries of one size the most intervals are kept by
+//! dropping the one that ends last whenever there are too many (Belady's MIN, which may also not take an entry in at all). For mixed sizes
+//! that is a problem without a fast answer, so there are two bounds (after Berger, Beckmann and Harchol-Balter, "Practical Bounds on
+//! Optimal Caching with Variable Object Sizes", 2018): the cheapest intervals while bytes times time last, which no policy exceeds, and
+//! choices that a policy could make.
 
 use std::collections::{BinaryHeap, HashMap};
 
@@ -47,8 +48,8 @@ impl Bounds {
         ratio(self.lower, self.reads)
     }
 
-    /// How much of the way from `from` to the optimum a policy with `hits` goes; 1 where there is no way to go. The upper bound counts as the
-    /// optimum, so with mixed sizes this is too modest.
+    /// How much of the way from `from` to the optimum a policy with `hits` goes; 1 where there is no way to go. The upper bound counts as
+    /// the optimum, so with mixed sizes this is too modest.
     #[must_use]
     pub fn captured(&self, from: u64, hits: u64) -> f64 {
         if self.upper <= from { 1.0 } else { (hits as f64 - from as f64) / (self.upper - from) as f64 }
@@ -90,7 +91,9 @@ fn intervals(trace: &[Timed]) -> (u64, Vec<Interval>) {
         match record {
             Record::Published { topic, first, sizes: row } => {
                 sizes.learn(*topic, *first, row);
-                (*first..).zip(row).for_each(|(entry, _)| drop(at_hand.since(*topic, entry, now)));
+                for (entry, _) in (*first..).zip(row) {
+                    at_hand.since(*topic, entry, now);
+                }
             }
             Record::Read { topic, first, count, bytes, .. } => {
                 reads += u64::from(*count);

@@ -4,8 +4,8 @@
 //! and no say over the limit. So the same contract can be kept by a component in another address space, the same policy runs live, in a
 //! shadow and over a recorded trace, and a policy that is wrong, late or gone can be replaced between two calls.
 //!
-//! What it costs: a call and a few columns for each batch (at least every 10 ms, at most 256 rows), a call for each read from storage, a call for
-//! each page that has to go. Never a call for an entry.
+//! What it costs: a call and a few columns for each batch (at least every 10 ms, about 256 rows), a call for each read from storage, a call
+//! for each time that room is needed. Never a call for an entry that is served.
 
 use super::events::Events;
 
@@ -152,8 +152,8 @@ pub enum PolicyFault {
 /// An opinion about what to keep.
 ///
 /// What it may rely on: rows arrive in the order in which things happened; a page is held from its first insertion until it was named as a
-/// victim or a removal left nothing of it. What is asked of it: [`victims`](EvictionPolicy::victims) names held pages, each once, until their
-/// bytes reach the need. All that it names are evicted, and it is not told so again.
+/// victim or a removal left nothing of it. What is asked of it: [`victims`](EvictionPolicy::victims) names held pages, each once, until
+/// their bytes reach the need. All that it names are evicted, and it is not told so again.
 pub trait EvictionPolicy: Send {
     /// Learns what happened since the last call.
     ///

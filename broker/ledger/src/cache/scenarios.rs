@@ -29,8 +29,8 @@ pub struct Scale {
     pub size: EntrySize,
 }
 
-/// Rolling restarts: 5 topics with 10 subscriptions each and 5,000 entries a second; every 3 of 12 seconds the broker is gone for 600 ms, and consumers
-/// come back within 50 to 1,500 ms, up to 200 entries before where they were.
+/// Rolling restarts: 5 topics with 10 subscriptions each and 5,000 entries a second; every 3 of 12 seconds the broker is gone for 600 ms,
+/// and consumers come back within 50 to 1,500 ms, up to 200 entries before where they were.
 #[must_use]
 pub fn restart(seed: u64, scale: Scale) -> Vec<Timed> {
     let mut stage = Stage::new(seed, scale, 5, 5_000);
@@ -47,8 +47,8 @@ pub fn restart(seed: u64, scale: Scale) -> Vec<Timed> {
     stage.trace
 }
 
-/// Catching up: one topic with 2,500 entries a second and 50,000 from before, one subscription at its end, three that join at its beginning after
-/// a second and one after 20 of 40 seconds.
+/// Catching up: one topic with 2,500 entries a second and 50,000 from before, one subscription at its end, three that join at its beginning
+/// after a second and one after 20 of 40 seconds.
 #[must_use]
 pub fn catch_up(seed: u64, scale: Scale) -> Vec<Timed> {
     let mut stage = Stage::new(seed, scale, 1, 2_500);
@@ -75,8 +75,8 @@ pub fn tail_fan_out(seed: u64, scale: Scale) -> Vec<Timed> {
     stage.trace
 }
 
-/// Key_Shared with a slow consumer: 2,000 entries a second for 20 seconds, of which one subscription cannot deliver one in twenty and reads it again 0.1 to
-/// 3 seconds later; a second one keeps up, a third is 3 seconds behind.
+/// Key_Shared with a slow consumer: 2,000 entries a second for 20 seconds, of which one subscription cannot deliver one in twenty and reads
+/// it again 0.1 to 3 seconds later; a second one keeps up, a third is 3 seconds behind.
 #[must_use]
 pub fn key_shared(seed: u64, scale: Scale) -> Vec<Timed> {
     let mut stage = Stage::new(seed, scale, 1, 2_000);

@@ -18,8 +18,8 @@ pub(super) const SCHEMA: &[Parameter] = &[
         name: "rates",
         kind: Kind::Switch,
         default: "false",
-        doc: "Whether the time until the next read is estimated from each reader's recent rate, which costs a look at every cursor of the topic \
-              for each page, instead of the distance alone.",
+        doc: "Whether the time until the next read is estimated from each reader's recent rate, which costs a look at every cursor of \
+              the topic for each page, instead of the distance alone.",
         key: None,
     },
     Parameter {

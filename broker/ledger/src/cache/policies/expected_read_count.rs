@@ -1,9 +1,9 @@
-//! `expected-read-count`: Pulsar's PIP-430. A count of the reads still expected saves a page from its first few evictions; among the pages of
-//! either kind the oldest goes first.
+//! `expected-read-count`: Pulsar's PIP-430. A count of the reads still expected saves a page from its first few evictions; among the pages
+//! of either kind the oldest goes first.
 //!
-//! Counts are set at insertion, fall with each read and rise with each replay. So they drift where cursors do anything but read on: `recount`
-//! asks where the cursors are instead. With pages of one entry this is Pulsar's rule exactly; with larger ones a page is as old as its first
-//! entry and expected as long as one of its entries is.
+//! Counts are set at insertion, fall with each read and rise with each replay. So they drift where cursors do anything but read on:
+//! `recount` asks where the cursors are instead. With pages of one entry this is Pulsar's rule exactly; with larger ones a page is as old
+//! as its first entry and expected as long as one of its entries is.
 
 use super::super::events::{Event, Events};
 use super::super::parameters::{Kind, Parameter, Parameters};
@@ -39,7 +39,8 @@ pub(super) const SCHEMA: &[Parameter] = &[
         name: "recount",
         kind: Kind::Switch,
         default: "false",
-        doc: "Whether expected reads are counted from where the cursors are, which follows seeks, joins and leaves, instead of kept as Pulsar does.",
+        doc: "Whether expected reads are counted from where the cursors are, which follows seeks, joins and leaves, instead of kept as \
+              Pulsar does.",
         key: None,
     },
 ];
@@ -189,8 +190,12 @@ impl EvictionPolicy for ExpectedReadCount {
     fn apply(&mut self, events: &Events) -> Result<(), PolicyFault> {
         for event in events.iter() {
             match event {
-                Event::Published { topic, first, until, bytes, expected } | Event::Loaded { topic, first, until, bytes, expected } => {
+                Event::Published { topic, first, until, bytes, expected } => {
                     self.inserted(events.now, topic, (first, until), bytes, expected);
+                }
+                // Who read it from storage has read it.
+                Event::Loaded { topic, first, until, bytes, expected } => {
+                    self.inserted(events.now, topic, (first, until), bytes, expected.saturating_sub(1));
                 }
                 Event::Read { topic, first, until, .. } => self.count(topic, first, until, -1),
                 Event::Replayed { topic, first, until, .. } => self.count(topic, first, until, 1),

@@ -23,7 +23,8 @@ pub(super) const SCHEMA: &[Parameter] = &[
         name: "behind",
         kind: Kind::Choice(&["mark-delete", "read"]),
         default: "mark-delete",
-        doc: "What counts as behind a cursor: what it has acknowledged, which keeps what a reconnecting consumer is sent again, or what it has read.",
+        doc: "What counts as behind a cursor: what it has acknowledged, which keeps what a reconnecting consumer is sent again, or what \
+              it has read.",
         key: Some("cacheEvictionByMarkDeletedPosition"),
     },
     TTL,

@@ -72,6 +72,10 @@ impl EvictionPolicy for Sieve {
             let Some(hand) = self.hand.or_else(|| self.order.begin()) else { break };
             let Some((page, slot)) = self.order.at(hand) else { break };
             self.hand = self.order.after(hand);
+            // What has just come in is not looked at: elsewhere room is made before.
+            if self.hand.is_none() && self.order.len() > 1 {
+                continue;
+            }
             if slot.visited {
                 if let Some(slot) = self.order.get_mut(page) {
                     slot.visited = false;

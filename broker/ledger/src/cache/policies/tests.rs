@@ -16,6 +16,7 @@ fn lifetime(given: &[(&str, &str)], mut visit: impl FnMut(&mut Host, u64)) -> Op
     host.set_cursor(0, 0, 0, (0, 0), true);
     host.set_cursor(0, 0, 1, (0, 0), true);
     host.publish(0, 0, 0, &[1]);
+    host.tick(0);
     (10..60_000).step_by(10).find(|&now| {
         visit(&mut host, now);
         host.tick(now);
@@ -86,7 +87,8 @@ fn eviction_for_room_stops_once_enough_is_freed() {
 fn the_oldest_goes_first_across_topics() {
     // In Pulsar before the central queue it did not.
     for name in ["fifo-ttl", "expected-read-count", "lru", "sieve", "s3-fifo"] {
-        let mut host = host(10, ONE, name, &[]);
+        let given: &[(&str, &str)] = if name == "expected-read-count" { &[("watermark", "1"), ("trigger", "1")] } else { &[] };
+        let mut host = host(10, ONE, name, given);
         for entry in 0..10 {
             host.set_cursor(0, entry % 3, 0, (100, 100), true);
             host.publish(0, entry % 3, u64::from(entry / 3), &[1]);
@@ -127,6 +129,7 @@ fn a_cursor_that_left_for_good_holds_nothing() {
     host.publish(0, 0, 0, &[1; 128]);
     host.publish(0, 1, 0, &[1; 128]);
     host.set_cursor(10, 0, 0, (0, 0), false);
+    host.tick(10);
     // Within its grace the far end of the other topic goes, after it everything of this one.
     host.publish(50, 1, 128, &[1; 1]);
     assert!(host.holds(0, 0) && host.holds(0, 127) && !host.holds(1, 128));
@@ -275,8 +278,10 @@ fn the_hand_spares_what_was_visited_and_wraps_around() {
     host.publish(0, 0, 6, &[1]);
     host.publish(0, 0, 7, &[1]);
     host.publish(0, 0, 8, &[1]);
-    // Past the end it begins again, and finds the first two not visited any more.
     host.publish(0, 0, 9, &[1]);
+    host.read(0, 0, 0, (8, 10));
+    // Past the end it begins again, and finds the first not visited any more.
+    host.publish(0, 0, 10, &[1]);
     assert!(host.used() == 4 && !host.holds(0, 0));
 }
 
@@ -382,4 +387,41 @@ fn a_policy_that_is_told_of_what_it_does_not_know_stays_calm() {
         let pressure = crate::cache::policy::Pressure { now: 6, used: 10, limit: 5, need: 5 };
         assert_eq!((policy.victims(&pressure, &mut out), out), (Ok(()), vec![]), "{}", built_in.name);
     }
+}
+
+#[test]
+fn what_a_lone_reader_took_from_storage_is_expected_by_nobody_but_kept_for_a_while() {
+    let lives = |cursors: u32, purpose: ReadPurpose| {
+        let mut host = host(1000, ONE, "expected-read-count", &[]);
+        (0..cursors).for_each(|cursor| host.set_cursor(0, 0, cursor, (0, 0), true));
+        host.loaded(0, 0, 0, purpose, (0, &[1]));
+        host.tick(0);
+        (0..10_000).step_by(10).find(|&now| {
+            host.tick(now);
+            !host.holds(0, 0)
+        })
+    };
+    assert_eq!(lives(1, ReadPurpose::Cursor), Some(1010));
+    assert_eq!(lives(2, ReadPurpose::Cursor), Some(6060));
+    // Misses of redeliveries are not kept, whoever stands behind.
+    assert_eq!(lives(2, ReadPurpose::Replay), Some(0));
+}
+
+#[test]
+fn a_redelivery_put_back_in_time_leaves_the_count_as_it_was() {
+    let lives = |replayed: bool| {
+        let mut host = host(1000, ONE, "expected-read-count", &[]);
+        host.set_cursor(0, 0, 0, (0, 0), true);
+        host.publish(0, 0, 0, &[1]);
+        if replayed {
+            host.replay(0, 0, 0, (0, 1), true);
+        }
+        host.read(0, 0, 0, (0, 1));
+        host.tick(0);
+        (0..10_000).step_by(10).find(|&now| {
+            host.tick(now);
+            !host.holds(0, 0)
+        })
+    };
+    assert_eq!((lives(false), lives(true)), (Some(1010), Some(6060)));
 }
