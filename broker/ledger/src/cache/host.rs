@@ -1,7 +1,8 @@
 //! The books of a cache: which entries are held, where cursors are, how many bytes that makes; and the policy that is asked what goes.
 //!
 //! The host keeps the limit whatever the policy says: it checks every victim, and asks the default, seeded with what is held, when a policy
-//! names what is not there, frees too little, fails or panics. The same seeding makes a change of policy a matter of one call.
+//! names what is not there, frees too little, fails or panics. The same seeding makes a change of policy a matter of one call. (Where the
+//! process is built to end at a panic it ends at this one too; a component's trap is a fault and never a panic.)
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -1,5 +1,5 @@
 //! `backlogged`: as `mark-delete` by read positions, but what a cursor reads from storage is kept when enough others have a similar backlog
-//! (Pulsar's rule of #12258, looked at once a minute).
+//! (Pulsar's older rule, looked at once a minute).
 
 use std::collections::HashSet;
 

@@ -308,7 +308,9 @@ impl CursorDistance {
 
     /// Brings the heap up to date where it may promise too little, and keeps it from growing.
     fn refresh(&mut self) {
-        let pinned = self.replay_bytes as f64 <= self.limit as f64 * self.replay_share;
+        // A little less before they count again, so that a share just filled does not change everything with each entry.
+        let share = if self.pinned { self.replay_share } else { self.replay_share * 0.8 };
+        let pinned = self.replay_bytes as f64 <= self.limit as f64 * share;
         if pinned != self.pinned || self.heap.len() > self.pages.len() * 2 + 64 {
             self.pinned = pinned;
             self.stale.clear();

@@ -95,7 +95,7 @@ impl S3Fifo {
     }
 
     /// From the small queue: what was read enough moves on, the first that was not goes.
-    fn from_small(&mut self) -> Option<(Page, u64)> {
+    fn take_small(&mut self) -> Option<(Page, u64)> {
         while let Some((page, slot)) = self.small.first() {
             self.small.remove(page);
             self.small_bytes -= slot.bytes;
@@ -115,7 +115,7 @@ impl S3Fifo {
     }
 
     /// From the main queue: what was read goes round again, with one read less.
-    fn from_main(&mut self) -> Option<(Page, u64)> {
+    fn take_main(&mut self) -> Option<(Page, u64)> {
         while let Some((page, slot)) = self.main.first() {
             if slot.reads == 0 {
                 self.main.remove(page);
@@ -159,7 +159,7 @@ impl EvictionPolicy for S3Fifo {
         while freed < pressure.need {
             let small_first = self.small_bytes > small_limit || self.main.is_empty();
             let found =
-                if small_first { self.from_small().or_else(|| self.from_main()) } else { self.from_main().or_else(|| self.from_small()) };
+                if small_first { self.take_small().or_else(|| self.take_main()) } else { self.take_main().or_else(|| self.take_small()) };
             let Some((page, bytes)) = found else { break };
             freed += bytes;
             out.push(page);

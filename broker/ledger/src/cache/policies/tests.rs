@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 use crate::cache::events::{Event, Events};
 use crate::cache::host::{Host, HostLimits, ReadPurpose};
@@ -363,7 +365,7 @@ fn every_default_lies_within_its_bounds_and_is_shown() {
                 assert!(words.contains(&parameter.default));
             }
         }
-        choice.build(PageSize::FULL);
+        assert!(choice.build(PageSize::FULL).memory() < 4096);
     }
     assert_eq!(Choice::default().name(), DEFAULT);
 }
@@ -424,4 +426,60 @@ fn a_redelivery_put_back_in_time_leaves_the_count_as_it_was() {
         })
     };
     assert_eq!((lives(false), lives(true)), (Some(1010), Some(6060)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+    #[test]
+    fn counts_equal_a_naive_count_while_cursors_read_on_and_read_again(
+        steps in proptest::collection::vec((0u32..4, 1u64..40, proptest::bool::weighted(0.2)), 1..60),
+        recount in any::<bool>(),
+    ) {
+        let mut host = host(1 << 20, ONE, "expected-read-count", &[("recount", if recount { "true" } else { "false" })]);
+        (0..4).for_each(|cursor| host.set_cursor(0, 0, cursor, (0, 0), true));
+        host.publish(0, 0, 0, &[1; 600]);
+        host.tick(0);
+        let mut places = [0u64; 4];
+        for (cursor, count, again) in steps {
+            let at = &mut places[cursor as usize];
+            let range = (*at, (*at + count).min(600));
+            if again && range.0 < range.1 {
+                // Read, put on replay before its copy is let go, and read again: as often expected as before, and then read.
+                host.read(0, 0, cursor, range);
+                host.replay(0, 0, cursor, range, true);
+                host.replay(0, 0, cursor, range, false);
+            }
+            host.read(0, 0, cursor, range);
+            host.move_cursor(0, 0, cursor, range.1);
+            *at = range.1;
+        }
+        host.tick(1001);
+        for entry in 0..600 {
+            let expected = places.iter().filter(|at| **at <= entry).count();
+            prop_assert_eq!(host.holds(0, entry), expected > 0, "entry {} with readers at {:?}", entry, places);
+        }
+    }
+}
+
+#[test]
+fn data_that_all_have_read_does_not_stay_because_it_was_read() {
+    // Pulsar kept it for a second life by default, and twice as many entries with it.
+    let parameter = expected_read_count::SCHEMA.iter().find(|parameter| parameter.name == "extend-accessed").expect("a parameter");
+    assert_eq!(parameter.default, "false");
+}
+
+#[test]
+fn a_joiner_is_read_for_at_once_and_not_at_the_next_check() {
+    // Who may keep what it reads was recomputed once a minute only.
+    let keeps = |name: &str| {
+        let mut host = host(1 << 20, PageSize::FULL, name, &[]);
+        host.set_cursor(0, 0, 0, (0, 0), true);
+        host.publish(0, 0, 10_000, &[1]);
+        host.tick(60_000);
+        host.set_cursor(60_005, 0, 1, (0, 0), true);
+        host.tick(60_010);
+        host.loaded(60_010, 0, 0, ReadPurpose::Cursor, (0, &[1; 10]));
+        host.holds(0, 0)
+    };
+    assert!(keeps("cursor-distance") && keeps("expected-read-count") && !keeps("backlogged"));
 }

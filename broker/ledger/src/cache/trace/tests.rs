@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::cache::host::ReadPurpose;
 
 fn every_kind() -> Vec<Timed> {
     let records = [
