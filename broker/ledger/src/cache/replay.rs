@@ -82,6 +82,16 @@ pub fn replay(trace: &[Timed], limits: HostLimits, make: &mut dyn FnMut(PageSize
     run.outcome
 }
 
+/// The hit ratio's curve: a run for each capacity.
+pub fn curve(
+    trace: &[Timed],
+    limits: HostLimits,
+    capacities: &[u64],
+    make: &mut dyn FnMut(PageSize) -> Box<dyn EvictionPolicy>,
+) -> Vec<(u64, Outcome)> {
+    capacities.iter().map(|&bytes| (bytes, replay(trace, HostLimits { bytes, ..limits }, make))).collect()
+}
+
 struct Run {
     limits: HostLimits,
     host: Host,

@@ -217,7 +217,7 @@ impl CursorDistance {
         let Some(before) = home.readers.place(cursor) else { return };
         home.readers.set(cursor, at);
         if let Some(pace) = home.paces.get_mut(cursor as usize) {
-            pace.moved += at.saturating_sub(before);
+            pace.moved = pace.moved.saturating_add(at.saturating_sub(before));
         }
         self.passed(topic, Some(before), at);
     }

@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 use crate::cache::optimum::{Bounds, bounds};
 use crate::cache::policies::{BUILT_IN, Choice};
@@ -175,4 +177,71 @@ fn the_table_names_every_policy_and_both_bounds() {
     assert!(text.starts_with("fan-out: ") && text.contains("optimum ") && text.contains("infinite cache"), "{text}");
     let wide: Vec<usize> = text.lines().skip(1).take(rows.len() + 1).map(str::len).collect();
     assert!(wide.windows(2).all(|pair| pair[0] == pair[1]), "{text}");
+}
+
+#[test]
+fn the_curve_of_the_default_rises_with_capacity() {
+    let trace = scenarios::catch_up(3, Scale { divisor: 40, ..EIGHTH });
+    let limits = HostLimits { bytes: 0, continue_ms: 0, page: PageSize::of(4).expect("a power of two") };
+    let choice = Choice::default();
+    let capacities = [0, 20, 100, 400, 1_600].map(|entries| entries * 8 * KIB);
+    let curve = curve(&trace, limits, &capacities, &mut |page| choice.build(page));
+    assert_eq!(curve.iter().map(|(bytes, _)| *bytes).collect::<Vec<_>>(), capacities);
+    let hits: Vec<u64> = curve.iter().map(|(_, outcome)| outcome.hits).collect();
+    assert!(hits[0] == 0 && hits.windows(2).all(|pair| pair[0] < pair[1]), "{hits:?}");
+}
+
+fn any_record() -> impl Strategy<Value = Record> {
+    let place = || prop_oneof![0u64..400, Just((1 << 63) - 5_000), any::<u64>().prop_map(|at| at >> 2)];
+    let (topic, cursor) = (0u32..3, prop_oneof![0u32..3, Just(u32::MAX)]);
+    let purpose = prop_oneof![4 => Just(ReadPurpose::Cursor), 1 => Just(ReadPurpose::Replay), 1 => Just(ReadPurpose::Look)];
+    let cause = prop_oneof![3 => Just(Cause::Trimmed), 1 => Just(Cause::Truncated), 1 => Just(Cause::Closed)];
+    let read = (topic.clone(), cursor.clone(), place(), 1u16..200, purpose, any::<u64>()).prop_map(
+        |(topic, cursor, first, count, purpose, bytes)| Record::Read {
+            topic,
+            cursor,
+            first,
+            count,
+            purpose,
+            bytes,
+            hits: vec![0; usize::from(count).div_ceil(8)],
+        },
+    );
+    let size = prop_oneof![6 => 0u32..100, 1 => any::<u32>()];
+    prop_oneof![
+        4 => (topic.clone(), place(), proptest::collection::vec(size, 1..80)).prop_map(|(topic, first, sizes)| Record::Published { topic, first, sizes }),
+        6 => read,
+        3 => (topic.clone(), cursor.clone(), place(), any::<bool>())
+            .prop_map(|(topic, cursor, at, active)| Record::Cursor { topic, cursor, at, mark_delete: at / 2, active }),
+        2 => (topic.clone(), cursor.clone(), place()).prop_map(|(topic, cursor, at)| Record::Moved { topic, cursor, at }),
+        1 => (topic.clone(), cursor.clone(), place()).prop_map(|(topic, cursor, at)| Record::MarkDeleted { topic, cursor, at }),
+        1 => (topic.clone(), cursor.clone()).prop_map(|(topic, cursor)| Record::CursorGone { topic, cursor }),
+        1 => (topic.clone(), place(), any::<u64>(), cause).prop_map(|(topic, first, until, cause)| Record::Invalidated { topic, first, until, cause }),
+        1 => Just(Record::Restart),
+        2 => (topic, cursor, place(), 1u16..99, any::<bool>())
+            .prop_map(|(topic, cursor, first, count, more)| Record::Replay { topic, cursor, first, count, more }),
+        1 => any::<u64>().prop_map(Record::Lost),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn whatever_a_trace_says_no_policy_is_wrong_and_none_exceeds_the_bound(
+        records in proptest::collection::vec((0u64..3_000_000, any_record()), 1..80),
+        at in 0usize..8,
+        rates in any::<bool>(),
+        capacity in 0u64..6_000,
+    ) {
+        let mut time = 0;
+        let trace: Vec<Timed> = records.into_iter().map(|(by, record)| { time += by; (time, record) }).collect();
+        let name = BUILT_IN[at].name;
+        let given: &[(&str, &str)] = if name == "cursor-distance" && rates { &[("rates", "true")] } else { &[] };
+        let choice = Choice::new(name, given).expect("a policy");
+        let outcome = replay(&trace, HostLimits { bytes: capacity, continue_ms: 500, page: PageSize::FULL }, &mut |page| choice.build(page));
+        let found = bounds(&trace, capacity);
+        prop_assert_eq!((outcome.counts.faults, outcome.reads), (0, found.reads));
+        prop_assert!(outcome.most_bytes <= capacity);
+        prop_assert!(outcome.hits <= found.upper && found.lower <= found.upper && found.upper <= found.infinite, "{:?} {:?}", outcome, found);
+    }
 }
