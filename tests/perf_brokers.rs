@@ -2,23 +2,28 @@
 
 use std::{
     fs,
+    io::Read,
+    path::Path,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
 use client::{Client, Message, Options, ProducerOptions};
-use geminga_tests::harness;
+use geminga_tests::harness::{self, eventually};
 use perf::{
-    broker::{BrokerChoice, Product, Started},
-    result::Durability,
+    broker::{BrokerChoice, Kept, Product, Started},
+    interrupt::Interrupt,
+    result::{Durability, RunResult},
     sample::Watch,
 };
+use rustix::process::{Pid, Signal, kill_process};
 
 const TOPIC: &str = "persistent://public/default/perf-brokers";
 
 fn started(choice: BrokerChoice) -> Started {
     let executable = Some(harness::binary().to_owned());
     let choice = BrokerChoice { start: Some(Product::Geminga), executable, ..choice };
-    choice.start().expect("geminga can be started").expect("it was asked for")
+    choice.start(&Interrupt::never()).expect("geminga can be started").expect("it was asked for")
 }
 
 async fn send(broker: &Started) -> Duration {
@@ -93,15 +98,93 @@ async fn a_receipt_waits_for_a_slow_disk() {
 fn a_broker_that_does_not_start_tells_what_it_printed() {
     let settings = vec![("numIOThreads".to_owned(), "many".to_owned())];
     let executable = Some(harness::binary().to_owned());
-    let error = BrokerChoice { start: Some(Product::Geminga), settings, executable, ..BrokerChoice::default() }.start().unwrap_err();
+    let error = BrokerChoice { start: Some(Product::Geminga), settings, executable, ..BrokerChoice::default() }
+        .start(&Interrupt::never())
+        .unwrap_err();
     let told = format!("{error:#}");
     assert!(told.contains("numIOThreads") && told.contains("many"), "{told}");
+}
+
+/// Where the only broker below a directory is, once it serves: its process.
+fn only_broker(below: &Path) -> Option<u32> {
+    let home = fs::read_dir(below).ok()?.next()?.ok()?.path();
+    let endpoints: serde_json::Value = serde_json::from_slice(&fs::read(home.join("data/endpoints.json")).ok()?).ok()?;
+    u32::try_from(endpoints["pid"].as_u64()?).ok()
+}
+
+#[tokio::test]
+async fn an_interrupted_run_leaves_neither_its_broker_nor_its_directory() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut run = Command::new(harness::binary());
+        run.args(["perf", "run", "tiny", "--quiet", "--start", "geminga", "--set", "measure.seconds=600", "--data-below"])
+            .arg(folder.path());
+        let mut run = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts");
+        eventually("the broker of the run serves", async || only_broker(folder.path()).is_some()).await;
+        let broker = only_broker(folder.path()).unwrap();
+        kill_process(Pid::from_child(&run), signal).unwrap();
+        let mut told = String::new();
+        run.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+        assert_eq!(run.wait().unwrap().code(), Some(130), "{told}");
+        assert!(told.contains("ended by SIG"), "{told}");
+        assert!(!Path::new("/proc").join(broker.to_string()).exists(), "process {broker} is left");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "a directory is left");
+    }
+}
+
+#[tokio::test]
+async fn a_broker_that_is_kept_serves_several_runs_and_goes_with_its_keeper() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("kept.json");
+    let mut keeper = Command::new(harness::binary());
+    keeper.args(["perf", "broker", "--start", "geminga", "--set-broker", "numIOThreads=2", "--out"]).arg(&file);
+    let mut keeper = keeper.stdout(Stdio::null()).spawn().expect("the program starts");
+    eventually("the broker is kept", async || Kept::read(&file).is_ok()).await;
+    for run in ["first", "second"] {
+        let out = folder.path().join(run);
+        let mut command = Command::new(harness::binary());
+        command.args(["perf", "run", "tiny", "--quiet", "--set", "measure.seconds=0.3", "--broker"]).arg(&file).arg("--out").arg(&out);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let record = RunResult::read(&out).unwrap();
+        assert_eq!(record.settings.broker.chosen["numIOThreads"], "2");
+        assert!(!record.settings.broker.receipts.is_empty() && record.brokers[0].age_seconds.is_some());
+    }
+    kill_process(Pid::from_child(&keeper), Signal::INT).unwrap();
+    assert!(keeper.wait().unwrap().success());
+    assert!(!file.exists(), "the file says where a broker is that is gone");
+}
+
+/// What a directory has to hold to pass for the home of a JDK.
+fn home_of_java(version: &str) -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    fs::create_dir(home.path().join("bin")).unwrap();
+    fs::write(home.path().join("bin/java"), "").unwrap();
+    fs::write(home.path().join("release"), format!("JAVA_VERSION=\"{version}\"\n")).unwrap();
+    home
+}
+
+fn what_is_missing(java: &Path) -> String {
+    let empty = tempfile::tempdir().unwrap();
+    let mut run = Command::new(harness::binary());
+    run.args(["perf", "run", "tiny", "--quiet", "--start", "pulsar", "--executable"]).arg(java);
+    let output = run.env("PATH", empty.path()).env("XDG_CACHE_HOME", empty.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+#[test]
+fn a_peer_that_cannot_be_started_tells_what_to_install() {
+    let told = what_is_missing(home_of_java("17.0.15").path());
+    assert!(told.contains("is Java 17") && told.contains("needs 21 or newer"), "{told}");
+    let told = what_is_missing(home_of_java("25.0.1").path());
+    assert!(told.contains("install Maven") && told.contains("--service-url"), "{told}");
 }
 
 #[tokio::test]
 #[ignore = "needs Maven, a JDK of 21 or newer and some hundred megabytes of jars"]
 async fn apache_pulsar_can_be_started_and_takes_messages() {
-    let mut broker = BrokerChoice { start: Some(Product::Pulsar), ..BrokerChoice::default() }.start().unwrap().unwrap();
+    let mut broker = BrokerChoice { start: Some(Product::Pulsar), ..BrokerChoice::default() }.start(&Interrupt::never()).unwrap().unwrap();
     send(&broker).await;
     let about = broker.about();
     assert_eq!((about.product.as_str(), about.chosen["journalSyncData"].as_str()), ("Apache Pulsar", "true"));

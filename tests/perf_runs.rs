@@ -4,6 +4,7 @@ use client::{Client, ConsumerOptions, Inbox, Message, Options, ProducerOptions, 
 use perf::{
     access::Access,
     broker::{BrokerChoice, Product},
+    interrupt::Interrupt,
     result::BrokerUnderTest,
     run::{Outcome, Run, summary},
     scenario::{Override, resolve},
@@ -41,7 +42,7 @@ async fn make_namespace(broker: &Broker) {
 }
 
 async fn played(run: &Run) -> Outcome {
-    run.run(None).await.unwrap_or_else(|error| panic!("{error:#}"))
+    run.run(None, &Interrupt::never()).await.unwrap_or_else(|error| panic!("{error:#}"))
 }
 
 fn is_valid(outcome: &Outcome) -> bool {
@@ -232,7 +233,7 @@ fn a_token_opens_the_broker_and_its_administration() {
 #[tokio::test]
 async fn after_a_broker_was_killed_every_gateway_comes_back_and_is_timed() {
     let choice = BrokerChoice { start: Some(Product::Geminga), executable: Some(binary().to_owned()), ..BrokerChoice::default() };
-    let mut broker = choice.start().unwrap().unwrap();
+    let mut broker = choice.start(&Interrupt::never()).unwrap().unwrap();
     let changes =
         ["broker.restartAtSeconds=0.3", "measure.messages=3000", "load.rate=1000", "client.gatewayThreads=2", "drain.silenceSeconds=20"];
     let overrides: Vec<_> = ["warmUp.messages=100"].iter().chain(&changes).map(|text| Override::parse(text).unwrap()).collect();
@@ -247,7 +248,7 @@ async fn after_a_broker_was_killed_every_gateway_comes_back_and_is_timed() {
         namespace: None,
         shows_progress: false,
     };
-    let outcome = run.run(Some(&mut broker)).await.unwrap_or_else(|error| panic!("{error:#}"));
+    let outcome = run.run(Some(&mut broker), &Interrupt::never()).await.unwrap_or_else(|error| panic!("{error:#}"));
     assert!(is_valid(&outcome), "{}", summary(&outcome.result));
     let storm = outcome.result.reconnect.expect("the broker was killed");
     assert_eq!((storm.gateways, storm.publish_again.len(), storm.acknowledged_lost), (5, 5, 0));

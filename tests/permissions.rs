@@ -24,7 +24,7 @@ const ROLES: [(&str, &str); 9] = [
 ];
 
 /// What they try, and who succeeds.
-const TABLE: [(Deed, &[&str]); 26] = [
+const TABLE: [(Deed, &[&str]); 31] = [
     (Deed::Produce("t"), &["root", "boss", "writer", "narrow"]),
     (Deed::Produce("other"), &["root", "boss", "writer"]),
     (Deed::Consume("t", "shared"), &["root", "boss", "reader", "narrow", "keyholder", "anonymous"]),
@@ -56,6 +56,17 @@ const TABLE: [(Deed, &[&str]); 26] = [
         Deed::Ask("GET", "/admin/v2/persistent/acme/ns/t/stats", ""),
         &["root", "boss", "writer", "reader", "narrow", "keyholder", "anonymous"],
     ),
+    (
+        Deed::Ask("GET", "/geminga/v1/whoami", ""),
+        &["root", "boss", "stranger", "writer", "reader", "narrow", "keyholder", "nobody", "anonymous"],
+    ),
+    (Deed::Ask("GET", "/geminga/v1/overview", ""), &["root"]),
+    (
+        Deed::Ask("GET", "/geminga/v1/topics/persistent/acme/ns/t", ""),
+        &["root", "boss", "writer", "reader", "narrow", "keyholder", "anonymous"],
+    ),
+    (Deed::Ask("POST", "/geminga/v1/config:validate", ""), &["root"]),
+    (Deed::Ask("POST", "/admin/v2/brokers/configuration/keepAliveIntervalSeconds/30", ""), &["root"]),
     (
         Deed::Ask("GET", "/lookup/v2/topic/persistent/acme/ns/t", ""),
         &["root", "boss", "writer", "reader", "narrow", "keyholder", "anonymous"],

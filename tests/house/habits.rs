@@ -9,7 +9,8 @@ use super::{
 const SAY_NOTHING: &[&str] = &["Manager", "Service", "Helper", "Helpers", "Util", "Utils", "Context", "Impl", "Base", "Info", "Data"];
 
 /// Names that end so for a reason.
-const ALLOWED_NAMES: &[(&str, &str)] = &[("HttpService", "what hyper calls the thing that answers requests")];
+const ALLOWED_NAMES: &[(&str, &str)] =
+    &[("HttpService", "what hyper calls the thing that answers requests"), ("Data", "what hyper calls the bytes of a body")];
 
 /// Modules of such a name have no subject.
 const NO_SUBJECT: &[&str] = &["util", "utils", "helper", "helpers", "misc", "types", "base", "manager"];

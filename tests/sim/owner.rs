@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use ledger::{CacheKey, EntryCache, LedgerLimits, Position, Retention, StoreError};
 use topic::faults::Faults;
-use topic::{Change, Deduplication, Effect, Effects, Now, ReadOutcome, Reply, Sequences, Tag, Topic, TopicSettings, Turn};
+use topic::{Change, CompactionJob, Deduplication, Effect, Effects, Now, ReadOutcome, Reply, Sequences, Tag, Topic, TopicSettings, Turn};
 use wire::TopicName;
 
 use super::world::World;
@@ -20,16 +20,23 @@ pub(crate) struct Owner {
     pub(crate) now: Now,
     /// What clients get to hear, in order.
     pub(crate) heard: Vec<Effect>,
+    /// How often the topic asked to be deleted.
+    pub(crate) deserted: u32,
     /// Why the topic asked to be let go of, if it did.
     pub(crate) unload_reason: Option<String>,
     /// Everything the topic reported.
     pub(crate) reports: Vec<String>,
     /// Reads carried out.
     pub(crate) reads: usize,
+    /// Keys that a compaction compares at a time.
+    pub(crate) compare_keys: usize,
     /// Entries read.
     pub(crate) entries_read: usize,
     /// A deliberate mistake: appends are confirmed although they are not stored before [`Owner::sync`].
     pub(crate) confirm_early: bool,
+    /// After how many calls consumers are served; the topic's deadline has it done earlier.
+    pub(crate) serves_each: usize,
+    calls: usize,
     settings: TopicSettings,
     faults: Faults,
     cache: EntryCache,
@@ -48,6 +55,7 @@ enum Write {
     Create { tag: Tag },
     Change { tag: Tag, change: Change },
     Delete(Vec<ledger::LedgerId>),
+    Compact { tag: Tag, job: Box<CompactionJob> },
 }
 
 struct Read {
@@ -87,7 +95,12 @@ pub(crate) fn small_settings() -> TopicSettings {
         max_delay_ms: 0,
         message_ttl_ms: 0,
         expiry_check_ms: 300_000,
+        limits: topic::Limits::default(),
+        idle: topic::Idleness::default(),
+        compaction: topic::CompactionRules::default(),
         auto_subscription: true,
+        rates: topic::Rates::default(),
+        quota: topic::Quotas::default(),
         producer_name_prefix: "standalone-1".to_owned(),
     }
 }
@@ -110,10 +123,14 @@ impl Owner {
             now,
             heard: Vec::new(),
             unload_reason: None,
+            deserted: 0,
             reports: Vec::new(),
             reads: 0,
+            compare_keys: 3,
             entries_read: 0,
             confirm_early: false,
+            serves_each: 1,
+            calls: 0,
             settings,
             faults,
             cache,
@@ -135,10 +152,14 @@ impl Owner {
         }
     }
 
-    /// Calls the topic and takes note of what it wants.
+    /// Calls the topic and takes note of what it wants. Consumers are served at once, or not before a few more calls.
     pub(crate) fn call<T>(&mut self, work: impl FnOnce(&mut Topic, &mut Turn<'_>) -> T) -> T {
         let mut turn = Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects };
         let result = work(&mut self.topic, &mut turn);
+        self.calls += 1;
+        if self.calls.is_multiple_of(self.serves_each) {
+            self.topic.serve(&mut turn);
+        }
         for effect in self.effects.drain(..) {
             match effect {
                 Effect::Append { at, bytes } => self.appends.push_back((at, bytes)),
@@ -146,17 +167,25 @@ impl Owner {
                 Effect::CreateLedger { tag, .. } => self.writes.push_back(Write::Create { tag }),
                 Effect::Change { tag, change } => self.writes.push_back(Write::Change { tag, change }),
                 Effect::DeleteLedgers(ledgers) => self.writes.push_back(Write::Delete(ledgers)),
+                Effect::Compact { tag, job } => self.writes.push_back(Write::Compact { tag, job }),
                 Effect::SealLedger(_) => {}
                 Effect::Read { tag, from, last, max_entries, max_bytes } => {
                     assert_eq!(from.ledger, last.ledger, "a read stays in one ledger");
                     self.reading.push(Read { tag, from, last, max_entries, max_bytes });
                 }
                 Effect::Unload { reason } => self.unload_reason = Some(reason),
+                Effect::Deserted => self.deserted += 1,
                 Effect::Report { message } => self.reports.push(message),
                 heard => self.heard.push(heard),
             }
         }
         result
+    }
+
+    /// The topic follows other settings, now and whenever it is loaded again.
+    pub(crate) fn change_settings(&mut self, settings: TopicSettings) {
+        self.settings = settings.clone();
+        self.call(|topic, turn| topic.update_settings(turn, settings));
     }
 
     /// Time passes; the topic is called if it wants to be.
@@ -244,6 +273,10 @@ impl Owner {
                 self.call(|topic, turn| topic.changed(turn, tag, outcome));
             }
             Some(Write::Delete(ledgers)) => self.world.delete(ledgers),
+            Some(Write::Compact { tag, job }) => {
+                let outcome = job.comparing(self.compare_keys).run(&mut self.world);
+                self.call(|topic, turn| topic.compacted(turn, tag, outcome));
+            }
             None => return false,
         }
         true
@@ -342,6 +375,8 @@ impl Owner {
                 Write::Create { .. } => drop(self.world.create()),
                 Write::Change { change, .. } => drop(self.world.change(change)),
                 Write::Delete(ledgers) => self.world.delete(ledgers),
+                // It ran to its end, and nobody knows of it.
+                Write::Compact { job, .. } => drop(job.comparing(self.compare_keys).run(&mut self.world)),
             }
         }
         self.load();
@@ -382,7 +417,11 @@ fn load(world: &mut World, settings: &TopicSettings, key: CacheKey, now: Now, fa
     let loaded = world.load(settings.ledger, now.wall_ms);
     let found = settings.deduplication.enabled.then(|| world.sequences(&loaded));
     let name: TopicName = "persistent://public/default/simulated".parse().expect("a valid name");
+    let compacted = world.compacted(&loaded);
     let mut topic = Topic::new(name, loaded.chain, loaded.version, loaded.cursors, settings.clone(), key, now);
+    if let Some(compacted) = compacted {
+        topic.set_compacted(compacted);
+    }
     topic.inject(faults);
     (topic, found)
 }

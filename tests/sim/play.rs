@@ -2,6 +2,7 @@
 
 mod acts;
 mod hearing;
+mod rates;
 mod rest;
 pub(crate) mod stall;
 
@@ -9,7 +10,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use ledger::{Position, Retention};
 use topic::faults::Faults;
-use topic::{ConnectionKey, ConsumerKey, ConsumerSlot, DEDUPLICATION_CURSOR, Deduplication, SubscriptionKind, Topic, TopicSettings};
+use topic::{
+    COMPACTION_CURSOR, ConnectionKey, ConsumerKey, ConsumerSlot, DEDUPLICATION_CURSOR, Deduplication, SubscriptionKind, Topic,
+    TopicSettings,
+};
 
 use super::keys::Split;
 use super::mirror::{Index, Mirror};
@@ -53,6 +57,12 @@ pub(crate) struct Tally {
     pub(crate) delayed: usize,
     /// Parts of larger messages sent to such consumers.
     pub(crate) parts: usize,
+    /// Times rates and quotas changed.
+    pub(crate) rate_changes: usize,
+    /// Publishes held back by a rate.
+    pub(crate) held: usize,
+    /// Producers turned away because of a quota.
+    pub(crate) over_quota: usize,
 }
 
 struct Consumer {
@@ -98,6 +108,10 @@ struct Play {
     crowded: Option<u64>,
     /// Whether no publish asks for a delay.
     undelayed: bool,
+    /// Whether there are rates and quotas, at times.
+    rated: bool,
+    /// Bytes of publishes that are held back.
+    held_bytes: u64,
     tally: Tally,
     /// What led here, if notes are taken.
     trail: Option<VecDeque<String>>,
@@ -150,6 +164,7 @@ impl Play {
         let cache = if rng.u8(..4) == 0 { 0 } else { rng.usize(100..5_000) };
         let mut owner = Owner::over(World::default(), settings.clone(), cache, script.faults);
         owner.confirm_early = script.confirm_early;
+        owner.serves_each = rng.usize(1..4);
         let cast = CASTS[(seed % 2) as usize];
         let consumer = |index: usize| {
             let connection = ConnectionKey { worker: 1, slot: index as u32, generation: 0 };
@@ -177,6 +192,8 @@ impl Play {
             refusing: false,
             crowded: None,
             undelayed: script.large_reads,
+            rated: !script.large_reads && seed.is_multiple_of(3),
+            held_bytes: 0,
             tally: Tally::default(),
             trail: None,
         }
@@ -204,7 +221,8 @@ impl Play {
 
     fn step(&mut self) -> Result<(), String> {
         match self.rng.u32(..1_000) {
-            0..180 => self.produce()?,
+            0..170 => self.produce()?,
+            170..180 => self.change_rates(),
             180..340 => self.storage()?,
             340..420 => {
                 self.owner.finish_write();
@@ -234,7 +252,8 @@ impl Play {
             945..965 => self.toggle_writable()?,
             965..970 => self.seek()?,
             970..973 => self.unsubscribe()?,
-            973..980 => self.detach_producer()?,
+            973..978 => self.detach_producer()?,
+            978..980 => self.compact(),
             980..985 => {
                 self.owner.fail_write();
             }
@@ -305,7 +324,14 @@ impl Play {
         };
         let most = self.crowded;
         self.note(|| format!("a subscription may hold {most:?}"));
-        self.owner.call(|topic, turn| topic.set_crowded(turn, most));
+        self.owner.call(|topic, _| topic.set_crowded(most));
+    }
+
+    /// Nobody in the play reads what is left of it; it must not disturb who reads everything.
+    fn compact(&mut self) {
+        self.note(|| "the topic is compacted".to_owned());
+        // Refused while one is under way.
+        let _ = self.owner.call(Topic::compact);
     }
 
     fn fail_appends(&mut self) -> Result<(), String> {
@@ -335,6 +361,7 @@ impl Play {
         self.owner.heard.clear();
         self.refusing = false;
         self.crowded = None;
+        self.held_bytes = 0;
         self.producers.iter_mut().for_each(Producer::closed);
         for consumer in &mut self.consumers {
             consumer.slot = None;
@@ -346,7 +373,8 @@ impl Play {
         for (_, request) in std::mem::take(&mut self.requests) {
             self.uncertain(request);
         }
-        let recorded: Vec<String> = self.owner.world.cursors().filter(|name| *name != DEDUPLICATION_CURSOR).map(str::to_owned).collect();
+        let own = [DEDUPLICATION_CURSOR, COMPACTION_CURSOR];
+        let recorded: Vec<String> = self.owner.world.cursors().filter(|name| !own.contains(name)).map(str::to_owned).collect();
         self.mirrors.retain(|name, _| recorded.iter().any(|recorded| recorded == name));
         for name in recorded {
             let (known, kind, durable) = SUBSCRIPTIONS.into_iter().find(|(known, ..)| *known == name).expect("known");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use ledger::{CursorState, EntryId, LedgerId, LedgerLimits, ManagedLedger, Position, Sealed, StoreError, StoredEntry};
-use topic::{Change, DEDUPLICATION_CURSOR, Sequences, StoredCursor};
+use topic::{COMPACTION_CURSOR, Change, Compacted, CompactionStorage, DEDUPLICATION_CURSOR, Sequences, StoredCursor};
 
 /// Everything durable.
 #[derive(Default)]
@@ -142,6 +142,15 @@ impl World {
         Loaded { chain, version: self.list.1, cursors }
     }
 
+    /// What a load finds that a compaction left.
+    pub(crate) fn compacted(&self, loaded: &Loaded) -> Option<Compacted> {
+        let cursor = loaded.cursors.iter().find(|cursor| cursor.subscription == COMPACTION_CURSOR)?;
+        let ledger = topic::compacted_ledger(&cursor.state.properties)?;
+        let entries = self.ledgers.get(&ledger).unwrap_or_else(|| panic!("the compacted ledger {ledger} is gone"));
+        let bytes = entries.iter().map(|entry| entry.len() as u64).sum();
+        Some(Compacted { ledger, last: EntryId(entries.len() as i64 - 1), horizon: cursor.state.mark_delete, bytes })
+    }
+
     /// What a load finds out about sequence ids.
     pub(crate) fn sequences(&self, loaded: &Loaded) -> Sequences {
         let cursor = loaded.cursors.iter().find(|cursor| cursor.subscription == DEDUPLICATION_CURSOR);
@@ -177,4 +186,27 @@ impl World {
 
 fn check(found: i64, expected: i64) -> Result<(), String> {
     if found == expected { Ok(()) } else { Err(format!("version {found}, not {expected}")) }
+}
+
+impl CompactionStorage for World {
+    fn read(&mut self, ledger: LedgerId, from: EntryId, last: EntryId) -> Result<Vec<StoredEntry>, StoreError> {
+        World::read(self, Position { ledger, entry: from }, Position { ledger, entry: last }, 3, usize::MAX)
+    }
+
+    fn create(&mut self) -> Result<LedgerId, StoreError> {
+        Ok(World::create(self))
+    }
+
+    fn append(&mut self, at: Position, bytes: &[u8]) -> Result<(), StoreError> {
+        World::append(self, at, Bytes::copy_from_slice(bytes));
+        Ok(())
+    }
+
+    fn finish(&mut self, _: LedgerId) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn discard(&mut self, ledger: LedgerId) {
+        self.delete(vec![ledger]);
+    }
 }

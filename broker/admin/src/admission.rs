@@ -21,21 +21,28 @@ pub(crate) async fn admit(
     headers: &HeaderMap,
     route: &Route,
     params: &Params,
+    ticket: Option<Option<Identity>>,
 ) -> Result<Option<Identity>, Refusal> {
     if route.class == Class::Anyone || !handle.asks_who() {
         return Ok(None);
     }
+    // Whoever has a ticket was let in when it was given.
+    if let Some(who) = ticket {
+        return Ok(who);
+    }
     let access = match route.class {
+        Class::Known => Access::Known,
         Class::Anyone | Class::Superuser => Access::Everything,
         Class::TenantAdmin => Access::Tenant(params.get("tenant").to_owned()),
         Class::TopicUser => Access::Topic(topic(params)?),
     };
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let original = text("x-original-principal");
-    match handle.admit(shown(caller, headers), original, access).await {
+    match handle.admit(caller.address.ip(), shown(caller, headers), original, access).await {
         Ok(who) => Ok(who),
         Err(Denied::Unproven(reason)) => Err(Refusal::unauthorized(reason)),
         Err(Denied::Forbidden(reason)) => Err(Refusal::forbidden(reason)),
+        Err(again @ Denied::Again(seconds)) => Err(Refusal::too_many(again.to_string(), seconds).coded("failed-logins")),
         Err(Denied::Failed(reason)) => Err(Refusal::internal(reason)),
     }
 }

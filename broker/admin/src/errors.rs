@@ -4,8 +4,10 @@
 use hyper::StatusCode;
 use metadata::clusters::ClusterError;
 use metadata::namespaces::{NamespaceError, PolicyError};
+use metadata::resource_groups::ResourceGroupError;
 use metadata::schemas::SchemaError;
 use metadata::tenants::TenantError;
+use metadata::topic_policies::TopicPolicyError;
 use metadata::{MetadataError, Rejected};
 use server::TopicError;
 
@@ -16,11 +18,32 @@ pub(crate) struct Refusal {
     pub(crate) reason: String,
     /// The methods that would have been allowed, when the method was the mistake.
     pub(crate) allow: Option<String>,
+    /// What programs tell it apart by, in our own API; none for the usual one of its status.
+    pub(crate) code: Option<&'static str>,
+    /// What is wrong where in the body, in our own API: JSON pointers and sentences.
+    pub(crate) flaws: Vec<(String, String)>,
+    /// After how many seconds to try again.
+    pub(crate) retry_after: Option<u64>,
 }
 
 impl Refusal {
     pub(crate) fn new(status: StatusCode, reason: impl Into<String>) -> Self {
-        Self { status, reason: reason.into(), allow: None }
+        Self { status, reason: reason.into(), allow: None, code: None, flaws: Vec::new(), retry_after: None }
+    }
+
+    /// The same, with a code of its own.
+    pub(crate) fn coded(self, code: &'static str) -> Self {
+        Self { code: Some(code), ..self }
+    }
+
+    /// The same, with what is wrong where.
+    pub(crate) fn with_flaws(self, flaws: Vec<(String, String)>) -> Self {
+        Self { flaws, ..self }
+    }
+
+    /// Too much of something; to be tried again after so many seconds.
+    pub(crate) fn too_many(reason: impl Into<String>, retry_after: u64) -> Self {
+        Self { retry_after: Some(retry_after), ..Self::new(StatusCode::TOO_MANY_REQUESTS, reason) }
     }
 
     pub(crate) fn bad_request(reason: impl Into<String>) -> Self {
@@ -80,6 +103,11 @@ impl Refusal {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, reason)
     }
 
+    /// Something that is switched off, or that there is not.
+    pub(crate) fn not_implemented(reason: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_IMPLEMENTED, reason)
+    }
+
     /// Not now; the client may try again.
     pub(crate) fn busy(reason: impl Into<String>) -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, reason)
@@ -95,7 +123,14 @@ impl From<TopicError> for Refusal {
             TopicError::InUse { topic, producers, consumers, subscriptions } => Self::precondition(format!(
                 "Topic has active producers/subscriptions: {topic} has {producers} producers, {consumers} consumers, {subscriptions} subscriptions"
             )),
+            TopicError::NoSubscription { .. } => Self::not_found(error.to_string()),
+            TopicError::SubscriptionExists { .. } => Self::conflict("Subscription already exists for topic"),
+            TopicError::SubscriptionInUse { .. } => Self::precondition("Subscription has active connected consumers"),
+            TopicError::NoStorage(name) => Self::not_allowed(format!("Not allowed on a non-persistent topic: {name} stores no messages")),
+            TopicError::BadName(reason) => Self::precondition(reason),
+            TopicError::Busy(reason) => Self::busy(reason),
             TopicError::NotAllowed(reason) => Self::conflict(reason),
+            TopicError::TooMany(reason) => Self::precondition(reason),
             TopicError::Metadata(error) => error.into(),
             TopicError::Storage(_) => Self::internal(error.to_string()),
             TopicError::Gone => Self::busy(error.to_string()),
@@ -167,6 +202,29 @@ impl From<NamespaceError> for Refusal {
             NamespaceError::Policy(error) => Self::policy(error),
             NamespaceError::Malformed(_) => Self::internal(error.to_string()),
             NamespaceError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<ResourceGroupError> for Refusal {
+    fn from(error: ResourceGroupError) -> Self {
+        match error {
+            ResourceGroupError::BadName(_) => Self::precondition(error.to_string()),
+            ResourceGroupError::NotFound(_) => Self::not_found("ResourceGroup does not exist"),
+            ResourceGroupError::InUse { .. } => Self::conflict(error.to_string()),
+            ResourceGroupError::Malformed(_) => Self::internal(error.to_string()),
+            ResourceGroupError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<TopicPolicyError> for Refusal {
+    fn from(error: TopicPolicyError) -> Self {
+        match error {
+            TopicPolicyError::NotFound(name) => Self::not_found(format!("Topic {name} not found")),
+            TopicPolicyError::Policy(error) => Self::policy(error),
+            TopicPolicyError::Malformed(_) => Self::internal(error.to_string()),
+            TopicPolicyError::Store(error) => error.into(),
         }
     }
 }

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub(crate) use internal_stats::InternalStats;
+pub(crate) use internal_stats::{InternalStats, ManagedLedgerJson, PartitionedInternalStats};
 pub(crate) use schemas::{AllSchemas, Compatibility, PostedSchema, SchemaIndexJson, SchemaJson, SchemaPlace, SchemaVersion, StoredVersion};
-pub(crate) use topic_stats::{PartitionedStats, Shown, TopicStatsJson, backlog_bytes};
+pub(crate) use topic_stats::{PartitionedStats, Shown, TopicStatsJson, age_seconds, now_ms};
 
 /// The body of every error.
 #[derive(Debug, Serialize)]
@@ -44,6 +44,85 @@ pub(crate) struct MessageIdJson {
     pub(crate) ledger_id: i64,
     pub(crate) entry_id: i64,
     pub(crate) partition_index: i32,
+}
+
+/// The place of a message, as requests give it; there are two spellings of whether it is itself meant.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ResetCursor {
+    ledger_id: Option<i64>,
+    entry_id: Option<i64>,
+    is_excluded: Option<bool>,
+    excluded: Option<bool>,
+    pub(crate) properties: Option<BTreeMap<String, String>>,
+}
+
+impl ResetCursor {
+    pub(crate) fn position(&self) -> Option<server::Position> {
+        Some(server::position(self.ledger_id?, self.entry_id.unwrap_or(-1)))
+    }
+
+    pub(crate) fn is_excluded(&self) -> bool {
+        self.is_excluded.or(self.excluded).unwrap_or(false)
+    }
+}
+
+/// How far work on a topic is.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct CompactionProgress<'a> {
+    status: &'static str,
+    last_error: &'a str,
+}
+
+impl<'a> CompactionProgress<'a> {
+    pub(crate) fn new(status: &'a server::CompactionStatus) -> Self {
+        use server::CompactionStatus::{Failed, NotRun, Running, Success};
+        let (status, last_error) = match status {
+            NotRun => ("NOT_RUN", ""),
+            Running => ("RUNNING", ""),
+            Success => ("SUCCESS", ""),
+            Failed(reason) => ("ERROR", reason.as_str()),
+        };
+        Self { status, last_error }
+    }
+}
+
+/// What lies in a backlog.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BacklogScanJson {
+    entries: u64,
+    messages: u64,
+    filter_rejected_entries: u64,
+    filter_accepted_entries: u64,
+    filter_rescheduled_entries: u64,
+    filter_rejected_messages: u64,
+    filter_accepted_messages: u64,
+    filter_rescheduled_messages: u64,
+    aborted: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_message_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_message_id: Option<String>,
+}
+
+impl BacklogScanJson {
+    pub(crate) fn new(scan: &server::BacklogScan) -> Self {
+        Self {
+            entries: scan.entries,
+            messages: scan.messages,
+            filter_rejected_entries: 0,
+            filter_accepted_entries: scan.entries,
+            filter_rescheduled_entries: 0,
+            filter_rejected_messages: 0,
+            filter_accepted_messages: scan.messages,
+            filter_rescheduled_messages: 0,
+            aborted: scan.aborted,
+            first_message_id: scan.first.map(|at| at.to_string()),
+            last_message_id: scan.last.map(|at| at.to_string()),
+        }
+    }
 }
 
 /// The broker that leads the cluster.

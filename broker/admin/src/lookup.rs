@@ -43,7 +43,7 @@ pub(crate) async fn bundle(call: Call) -> Result<Reply, Refusal> {
 async fn usable(handle: &Handle, topic: TopicName) -> Result<(), Refusal> {
     match handle.partitions(topic).await {
         Ok(_) => Ok(()),
-        Err(TopicError::NotFound(_)) if handle.settings().auto_topic_creation => Ok(()),
+        Err(TopicError::NotFound(topic)) if handle.auto_creation(topic.namespace()).await?.allowed => Ok(()),
         Err(error) => Err(error.into()),
     }
 }

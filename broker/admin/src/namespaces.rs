@@ -40,9 +40,10 @@ pub(crate) async fn create(call: Call) -> Result<Reply, Refusal> {
         let bundles = Bundles::even(count).map_err(|error| Refusal::precondition(error.to_string()))?;
         policies.set("bundles", bundles).map_err(Refusal::policy)?;
     }
-    let (cluster, bundles) = (call.handle().settings().cluster.clone(), call.handle().settings().default_bundles);
+    let (cluster, bundles) = (call.handle().settings().cluster.clone(), call.handle().live().default_bundles);
+    let limit = call.options().max_namespaces_per_tenant;
     let create = move |m: &dyn metadata::MetadataStore| {
-        namespaces::create(m, path(&namespace), policies, NewNamespace { local_cluster: &cluster, bundles, limit: None }).map(drop)
+        namespaces::create(m, path(&namespace), policies, NewNamespace { local_cluster: &cluster, bundles, limit }).map(drop)
     };
     call.handle().control(create).await??;
     Ok(Reply::done())
@@ -115,18 +116,33 @@ pub(crate) async fn topics(call: Call) -> Result<Reply, Refusal> {
     names(topics)
 }
 
+/// GET: namespaces of a tenant that are in an anti-affinity group.
+pub(crate) async fn of_anti_affinity_group(call: Call) -> Result<Reply, Refusal> {
+    let (group, tenant) = (call.param("group").to_owned(), call.query.get("tenant").unwrap_or_default().to_owned());
+    let find = move |m: &dyn metadata::MetadataStore| {
+        let mut found = Vec::new();
+        for name in namespaces::list(m, &tenant)? {
+            let (policies, _) = namespaces::get(m, metadata::paths::NamespacePath::new(&tenant, &name))?;
+            if policies.field("namespaceAntiAffinityGroup").is_some_and(|known| *known == *group) {
+                found.push(format!("{tenant}/{name}"));
+            }
+        }
+        Ok::<_, namespaces::NamespaceError>(found)
+    };
+    Reply::json(&call.handle().control(find).await??)
+}
+
+/// POST: notes that a namespace has moved to another cluster, or has not.
+pub(crate) async fn migrate(call: Call) -> Result<Reply, Refusal> {
+    let migrated = call.query.flag("migrated");
+    crate::policies::change_namespace(&call, move |policies| policies.set("migrated", migrated)).await?;
+    Ok(Reply::done())
+}
+
 /// Leaves the broker's own topics out unless they are asked for.
 pub(crate) fn visible(names: Vec<TopicName>, call: &Call) -> Vec<TopicName> {
     let all = call.query.flag("includeSystemTopic");
     names.into_iter().filter(|name| all || !is_system(name)).collect()
-}
-
-/// GET: the hash ranges the namespace is divided into.
-pub(crate) async fn bundles(call: Call) -> Result<Reply, Refusal> {
-    match policies(&call).await?.bundles() {
-        Some(bundles) => Reply::json(&bundles),
-        None => Err(Refusal::internal("The namespace has no bundles")),
-    }
 }
 
 /// The policies of the namespace in the path.

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::own::audit::AuditFiles;
+
 /// Limits and switches of the HTTP side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdminOptions {
@@ -30,8 +32,22 @@ pub struct AdminOptions {
     pub force_delete_tenants: bool,
     /// Whether a namespace may be deleted with all it has.
     pub force_delete_namespaces: bool,
+    /// Whether topics may have policies of their own.
+    pub topic_policies: bool,
+    /// Tenants there may be; none for no limit.
+    pub max_tenants: Option<usize>,
+    /// Namespaces that a tenant may have; none for no limit.
+    pub max_namespaces_per_tenant: Option<usize>,
     /// What an operator should know about the configuration; the health report carries it.
     pub warning: Option<String>,
+    /// Why what is stored may be lost, if the broker was told not to care.
+    pub not_durable: Option<String>,
+    /// Whether every call that changes something is refused.
+    pub read_only: bool,
+    /// Where it is written down who did what; none: nowhere.
+    pub audit: Option<AuditFiles>,
+    /// Fields of messages whose values are not shown to those who look at messages.
+    pub masked_fields: Vec<String>,
     /// The level of Pulsar's API that is served, as tools expect it from `/admin/v2/brokers/version`.
     pub pulsar_level: String,
     /// The commit this was built from, for `pulsar_version_info`.
@@ -86,7 +102,14 @@ impl Default for AdminOptions {
             metrics: MetricsOptions::default(),
             force_delete_tenants: false,
             force_delete_namespaces: false,
+            topic_policies: true,
+            max_tenants: None,
+            max_namespaces_per_tenant: None,
             warning: None,
+            not_durable: None,
+            read_only: false,
+            audit: None,
+            masked_fields: Vec::new(),
             pulsar_level: "4.0.0".to_owned(),
             commit: "unknown".to_owned(),
         }

@@ -62,13 +62,13 @@ pub(crate) async fn described(call: &Call, topic: TopicName, count: u32) -> Resu
 }
 
 async fn auto_create(call: &Call, topic: TopicName) -> Result<Option<u32>, TopicError> {
-    let settings = call.handle().settings();
-    match (settings.auto_topic_creation, settings.auto_topic_partitions) {
-        (false, _) => Err(TopicError::NotFound(topic)),
+    let creation = call.handle().auto_creation(topic.namespace()).await?;
+    match creation.partitions {
+        _ if !creation.allowed => Err(TopicError::NotFound(topic)),
         // Without partitions it comes into being when its first producer or consumer arrives.
-        (true, None) => Ok(None),
-        (true, Some(_)) if topic.is_partition() => Ok(None),
-        (true, Some(count)) => match call.handle().create_partitioned(topic.clone(), count, Vec::new()).await {
+        None => Ok(None),
+        Some(_) if topic.is_partition() => Ok(None),
+        Some(count) => match call.handle().create_partitioned(topic.clone(), count, Vec::new()).await {
             Ok(()) => Ok(Some(count)),
             // Another request was faster.
             Err(TopicError::Exists(_)) => call.handle().partitions(topic).await,
@@ -96,7 +96,7 @@ fn wanted(body: &[u8]) -> Result<Partitions, Refusal> {
 }
 
 fn count(call: &Call, wanted: i64) -> Result<u32, Refusal> {
-    let limit = call.handle().settings().max_partitions;
+    let limit = call.handle().live().max_partitions;
     within(wanted, limit)
 }
 

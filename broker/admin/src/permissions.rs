@@ -123,6 +123,10 @@ fn actions(call: &Call) -> Result<Vec<String>, Refusal> {
 }
 
 async fn change(call: &Call, section: &'static str, change: impl Fn(&mut Map<String, Value>) + Send + 'static) -> Result<Reply, Refusal> {
+    // A grant that is kept and not asked for would be taken for protection.
+    if !call.handle().authorizes() {
+        return Err(Refusal::not_implemented("Authorization is not enabled"));
+    }
     let namespace = call.namespace()?;
     let update = move |m: &dyn metadata::MetadataStore| {
         namespaces::update(m, path(&namespace), |policies| {

@@ -1,13 +1,14 @@
 //! A request as handlers see it: decoded path parameters, query parameters and a body that is read leniently, because Pulsar's
 //! clients spell numbers, booleans and words in several ways.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use hyper::HeaderMap;
 use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
-use server::Handle;
+use server::{Handle, Identity};
 
 use crate::errors::Refusal;
 use crate::{AdminOptions, Site};
@@ -19,6 +20,10 @@ pub(crate) struct Call {
     pub(crate) query: Query,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
+    /// Who asks, where that is asked.
+    pub(crate) who: Option<Identity>,
+    /// From where.
+    pub(crate) peer: SocketAddr,
 }
 
 impl Call {
@@ -60,6 +65,11 @@ impl Query {
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+
+    /// All values of a parameter that may be given several times.
+    pub(crate) fn all<'q>(&'q self, name: &'q str) -> impl Iterator<Item = &'q str> {
+        self.0.iter().filter(move |(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
     /// Whether a switch is on; one that is not given or not understood is off.

@@ -21,7 +21,8 @@ pub(crate) async fn get(call: Call) -> Result<Reply, Refusal> {
 /// PUT: adds a tenant.
 pub(crate) async fn create(call: Call) -> Result<Reply, Refusal> {
     let (name, tenant) = named(&call)?;
-    call.handle().control(move |m| tenants::create(m, &name, &tenant, None)).await??;
+    let limit = call.options().max_tenants;
+    call.handle().control(move |m| tenants::create(m, &name, &tenant, limit)).await??;
     Ok(Reply::done())
 }
 

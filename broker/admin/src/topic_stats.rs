@@ -7,7 +7,7 @@ use wire::TopicName;
 
 use crate::address::partition;
 use crate::errors::Refusal;
-use crate::json::{InternalStats, MessageIdJson, PartitionedStats, Shown, TopicStatsJson};
+use crate::json::{InternalStats, ManagedLedgerJson, MessageIdJson, PartitionedInternalStats, PartitionedStats, Shown, TopicStatsJson};
 use crate::partitions::described;
 use crate::reply::Reply;
 use crate::request::Call;
@@ -41,6 +41,24 @@ pub(crate) async fn partitioned(call: Call) -> Result<Reply, Refusal> {
 /// GET: ledgers and cursors of a topic.
 pub(crate) async fn internal(call: Call) -> Result<Reply, Refusal> {
     Reply::json(&InternalStats::new(call.handle().topic_stats(call.topic()?).await?))
+}
+
+/// GET: the same of each partition.
+pub(crate) async fn partitioned_internal(call: Call) -> Result<Reply, Refusal> {
+    let topic = call.topic()?;
+    let count = partitions(&call, &topic).await?;
+    let mut by_name = BTreeMap::new();
+    for n in 0..count {
+        let part = partition(&topic, n)?;
+        by_name.insert(part.to_string(), InternalStats::new(call.handle().topic_stats(part).await?));
+    }
+    Reply::json(&PartitionedInternalStats { metadata: described(&call, topic, count).await?, partitions: by_name })
+}
+
+/// GET: what is recorded of a topic's ledgers and cursors.
+pub(crate) async fn recorded(call: Call) -> Result<Reply, Refusal> {
+    let topic = crate::subscriptions::one(&call, "Internal info").await?;
+    Reply::json(&ManagedLedgerJson::new(call.handle().topic_stats(topic).await?))
 }
 
 /// GET: the place of the last message.
@@ -95,6 +113,16 @@ fn add(sum: &mut TopicStats, part: &TopicStats) {
     sum.cache_hits += part.cache_hits;
     sum.cache_misses += part.cache_misses;
     sum.storage_reads += part.storage_reads;
+    sum.publish_rate_limited += part.publish_rate_limited;
+    sum.backlog_bytes += part.backlog_bytes;
+    sum.quota_bytes = sum.quota_bytes.max(part.quota_bytes);
+    sum.quota_age_ms = sum.quota_age_ms.max(part.quota_age_ms);
+    if let Some(oldest) = part.oldest_backlog_ms
+        && sum.oldest_backlog_ms.is_none_or(|known| oldest < known)
+    {
+        sum.oldest_backlog_ms = Some(oldest);
+        sum.slowest_subscription.clone_from(&part.slowest_subscription);
+    }
     for producer in &part.producers {
         match sum.producers.iter_mut().find(|p| p.name == producer.name) {
             Some(same) => add_producer(same, producer),
@@ -116,6 +144,14 @@ fn add_producer(sum: &mut ProducerStats, part: &ProducerStats) {
 
 fn add_subscription(sum: &mut SubscriptionStats, part: &SubscriptionStats) {
     sum.backlog += part.backlog;
+    sum.backlog_bytes += part.backlog_bytes;
+    for (sum, part) in [
+        (&mut sum.stopped.by_subscription, part.stopped.by_subscription),
+        (&mut sum.stopped.by_topic, part.stopped.by_topic),
+        (&mut sum.stopped.by_broker, part.stopped.by_broker),
+    ] {
+        *sum = (sum.0 + part.0, sum.1 + part.1);
+    }
     sum.unacked_messages += part.unacked_messages;
     sum.blocked_on_unacked |= part.blocked_on_unacked;
     sum.messages_out += part.messages_out;

@@ -3,22 +3,28 @@
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
-use admin::{AdminOptions, MetricsOptions};
+use admin::{AdminOptions, AuditFiles, MetricsOptions};
 use ledger::log::LogOptions;
 use ledger::{LedgerLimits, Retention};
 use metadata::EmbeddedOptions;
 use metadata::clusters::Cluster;
+use metadata::namespaces::Policies;
+use serde_json::{Value, json};
 use server::{AuthSettings, CrowdLimit, Listen, ServerSettings, TlsSettings, TokenSettings};
-use topic::{Deduplication, TopicSettings};
+use topic::{
+    CompactionRules, Deduplication, DispatchRates, PublishRates, Quota, QuotaPolicy, Quotas, Rate, Rates, SharedLimiter, TopicSettings,
+};
 
 use crate::config::auth::Provider;
 use crate::config::checks::exposure;
+use crate::config::limits::InactiveMode;
 use crate::config::listeners::{AdvertisedListener, Endpoint, Scheme};
+use crate::config::machine::{most_working_loops, processors};
 use crate::config::topics::AutoTopicType;
-use crate::config::{Auth, ByteSize, Config, Metrics, Tls};
-use crate::data_dir::DataDir;
+use crate::config::{self, Auth, BacklogQuotas, ByteSize, Config, Metrics, Tls};
 
 /// A consumer that seeks comes back after its back-off; until then a reader's cursor must be kept for it.
 const NON_DURABLE_GRACE: Duration = Duration::from_secs(30);
@@ -30,12 +36,13 @@ const NEVER_MS: u64 = 100 * 365 * 86_400_000;
 ///
 /// # Errors
 /// A host that cannot be resolved.
-pub fn server_settings(config: &Config, data: &DataDir) -> io::Result<ServerSettings> {
+pub fn server_settings(config: &Config, epoch: u64) -> io::Result<ServerSettings> {
     let endpoints = config.network.endpoints();
     let (connections, memory) = (&config.connections, &config.memory);
     Ok(ServerSettings {
         cluster: config.network.cluster_name.clone(),
         io_threads: connections.io_threads,
+        working_loops: most_working_loops(processors()),
         turn_interval: connections.turn_interval,
         stats_interval: config.metrics.interval,
         stats_delay: config.metrics.delay,
@@ -53,6 +60,7 @@ pub fn server_settings(config: &Config, data: &DataDir) -> io::Result<ServerSett
         max_http_connections: config.http.max_connections.get() as usize,
         max_pending_publishes: connections.max_pending_publishes.get() as usize,
         publish_buffer_bytes: memory.publish_buffer.as_usize(),
+        held_publish_bytes: config.rates.held_publishes.as_usize(),
         log_queue_bytes: memory.log_queue.as_usize(),
         cache_bytes: memory.cache.as_usize(),
         out_buffer_bytes: connections.out_buffer_high.as_usize(),
@@ -79,7 +87,8 @@ pub fn server_settings(config: &Config, data: &DataDir) -> io::Result<ServerSett
         },
         shutdown_timeout: config.upkeep.shutdown_timeout,
         unacked: crowd_limit(config),
-        topic: topic_settings(config, data),
+        topic: topic_settings(config, epoch),
+        policies: broker_policies(config),
     })
 }
 
@@ -116,6 +125,7 @@ fn auth_settings(auth: &Auth) -> Option<AuthSettings> {
         proxy_roles: auth.proxy_roles.clone(),
         verify_original: auth.verify_original,
         authorize: auth.authorization,
+        max_failures: auth.max_failures,
         superusers: auth.superusers.clone(),
         wildcards: auth.wildcards,
     })
@@ -134,7 +144,7 @@ fn auto_partitions(config: &Config) -> Option<u32> {
     }
 }
 
-fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
+fn topic_settings(config: &Config, epoch: u64) -> TopicSettings {
     let (dispatch, ledgers, topics, timing) = (&config.dispatch, &config.ledgers, &config.topics, &config.timing);
     TopicSettings {
         ledger: LedgerLimits {
@@ -177,10 +187,158 @@ fn topic_settings(config: &Config, data: &DataDir) -> TopicSettings {
         max_delay_ms: timing.max_delay.map_or(0, millis),
         message_ttl_ms: timing.ttl.map_or(0, millis),
         expiry_check_ms: millis(timing.expiry_check),
+        limits: topic::Limits {
+            producers_of_address: limit(config.limits.producers_of_address),
+            consumers_of_address: limit(config.limits.consumers_of_address),
+            ..topic::Limits::default()
+        },
+        idle: topic::Idleness::default(),
+        compaction: CompactionRules {
+            threshold_bytes: config.compaction.threshold.get(),
+            check_ms: millis(config.compaction.check),
+            keep_without_key: config.compaction.retain_null_key,
+        },
         auto_subscription: topics.auto_subscription,
+        rates: rates(config),
+        quota: quota(&config.quotas),
         // The epoch counts the starts on the data directory, so a name is never made twice.
-        producer_name_prefix: format!("{}-{}", config.network.cluster_name, data.epoch),
+        producer_name_prefix: format!("{}-{}", config.network.cluster_name, epoch),
     }
+}
+
+fn rates(config: &Config) -> Rates {
+    let rates = &config.rates;
+    let for_all = |messages, bytes| SharedLimiter::new(Rate::per_second(messages, bytes)).map(Arc::new);
+    Rates {
+        publish: PublishRates {
+            topic: Rate::per_second(rates.publish_messages, rates.publish_bytes),
+            broker: for_all(rates.broker_publish_messages, rates.broker_publish_bytes),
+        },
+        dispatch: DispatchRates {
+            topic: Rate::per_second(rates.topic_dispatch_messages, rates.topic_dispatch_bytes),
+            subscription: Rate::per_second(rates.subscription_dispatch_messages, rates.subscription_dispatch_bytes),
+            broker: for_all(rates.broker_dispatch_messages, rates.broker_dispatch_bytes),
+            batch_counts_once: rates.on_batches,
+            spares_followers: !rates.on_followers,
+        },
+        subscribe: Rate { messages: rates.subscribe, bytes: 0, period_ms: millis(rates.subscribe_period) },
+    }
+}
+
+fn quota(quotas: &BacklogQuotas) -> Quotas {
+    if !quotas.check {
+        return Quotas { check_ms: NEVER_MS, ..Quotas::default() };
+    }
+    let policy = match quotas.policy {
+        config::QuotaPolicy::ProducerRequestHold => QuotaPolicy::ProducerRequestHold,
+        config::QuotaPolicy::ProducerException => QuotaPolicy::ProducerException,
+        config::QuotaPolicy::ConsumerBacklogEviction => QuotaPolicy::ConsumerBacklogEviction,
+    };
+    let limit = |limit| Quota { limit, policy };
+    let in_gib = (quotas.limit_gib > 0.0).then(|| (quotas.limit_gib * f64::from(1 << 30)) as u64);
+    let seconds = u64::try_from(quotas.limit_seconds).ok().filter(|seconds| *seconds > 0);
+    Quotas {
+        size: in_gib.or(quotas.limit_bytes.map(ByteSize::get)).map(limit),
+        age: seconds.map(|seconds| limit(seconds * 1_000)),
+        check_ms: millis(quotas.check_interval),
+    }
+}
+
+/// What it says of rates and quotas; nothing of what is without limit.
+fn rate_policies(config: &Config) -> Vec<(&'static str, Value)> {
+    let cluster = &config.network.cluster_name;
+    let (rates, quota) = (rates(config), quota(&config.quotas));
+    let none_or = |number: u64| if number == 0 { -1 } else { i64::try_from(number).unwrap_or(i64::MAX) };
+    let dispatch = |rate: Rate| {
+        let (messages, bytes) = (none_or(rate.messages), none_or(rate.bytes));
+        json!({"dispatchThrottlingRateInMsg": messages, "dispatchThrottlingRateInByte": bytes, "ratePeriodInSecond": 1})
+    };
+    let publish = rates.publish.topic;
+    let publish_json =
+        json!({"publishThrottlingRateInMsg": none_or(publish.messages), "publishThrottlingRateInByte": none_or(publish.bytes)});
+    let subscribe = rates.subscribe;
+    let subscribe_json =
+        json!({"subscribeThrottlingRatePerConsumer": none_or(subscribe.messages), "ratePeriodInSecond": subscribe.period_ms / 1_000});
+    let by_cluster = [
+        ("publishMaxMessageRate", publish.is_limited(), publish_json),
+        ("topicDispatchRate", rates.dispatch.topic.is_limited(), dispatch(rates.dispatch.topic)),
+        ("subscriptionDispatchRate", rates.dispatch.subscription.is_limited(), dispatch(rates.dispatch.subscription)),
+        ("clusterSubscribeRate", subscribe.is_limited(), subscribe_json),
+    ];
+    let said = by_cluster.into_iter().filter(|(_, is_limited, _)| *is_limited);
+    let mut policies: Vec<(&'static str, Value)> = said.map(|(field, _, value)| (field, json!({ cluster: value }))).collect();
+    let policy = |quota: Quota| match quota.policy {
+        QuotaPolicy::ProducerRequestHold => "producer_request_hold",
+        QuotaPolicy::ProducerException => "producer_exception",
+        QuotaPolicy::ConsumerBacklogEviction => "consumer_backlog_eviction",
+    };
+    let size = quota.size.map(|quota| ("destination_storage", json!({"limitSize": quota.limit, "limitTime": -1, "policy": policy(quota)})));
+    let age = quota.age.map(|quota| ("message_age", json!({"limitSize": -1, "limitTime": quota.limit / 1_000, "policy": policy(quota)})));
+    let quotas: serde_json::Map<String, Value> = size.into_iter().chain(age).map(|(kind, quota)| (kind.to_owned(), quota)).collect();
+    if !quotas.is_empty() {
+        policies.push(("backlog_quota_map", quotas.into()));
+    }
+    policies
+}
+
+/// What the configuration says of what namespaces and topics may say otherwise, in the words of their policies: what of it acts
+/// acts from there, and it is what the admin API shows as applied where nothing else is said.
+fn broker_policies(config: &Config) -> Policies {
+    let (limits, dispatch, topics, timing) = (&config.limits, &config.dispatch, &config.topics, &config.timing);
+    let mut policies = Policies::new();
+    let mut say = |field: &str, value: Value| {
+        // A value that cannot be is a mistake here, not the operator's: configuration is checked before.
+        if let Err(error) = policies.set(field, value) {
+            tracing::error!(%error, "a setting cannot be said as a policy");
+        }
+    };
+    say("max_topics_per_namespace", limit(limits.topics).into());
+    say("max_producers_per_topic", limit(limits.producers).into());
+    say("max_consumers_per_topic", limit(limits.consumers).into());
+    say("max_consumers_per_subscription", limit(limits.consumers_of_subscription).into());
+    say("max_subscriptions_per_topic", limit(limits.subscriptions).into());
+    say("max_unacked_messages_per_consumer", limit(dispatch.max_unacked_per_consumer).into());
+    say("max_unacked_messages_per_subscription", limit(dispatch.max_unacked_per_subscription).into());
+    say("subscription_types_enabled", json!(limits.subscription_types));
+    say("message_ttl_in_seconds", timing.ttl.map_or(0, |ttl| ttl.as_secs()).into());
+    say("subscription_expiration_time_minutes", config.inactivity.subscription_expiry.map_or(0, |time| time.as_secs() / 60).into());
+    say("deduplicationEnabled", config.deduplication.enabled.into());
+    say("autoSubscriptionCreationOverride", json!({"allowAutoSubscriptionCreation": topics.auto_subscription}));
+    say("compaction_threshold", config.compaction.threshold.get().into());
+    say("is_allow_auto_update_schema", config.schemas.auto_update.into());
+    say("schema_compatibility_strategy", config.schemas.strategy.name().into());
+    say("schema_validation_enforced", config.schemas.enforced.into());
+    say(
+        "delayed_delivery_policies",
+        json!({
+            "active": timing.delayed,
+            "tickTime": millis(timing.tick),
+            "maxDeliveryDelayInMillis": timing.max_delay.map_or(0, millis),
+        }),
+    );
+    say(
+        "retention_policies",
+        json!({
+            "retentionTimeInMinutes": topics.retention_time.map_or(-1, |time| signed_millis(time) / 60_000),
+            "retentionSizeInMB": topics.retention_size.map_or(-1, |size| signed_bytes(size) >> 20),
+        }),
+    );
+    for (field, value) in rate_policies(config) {
+        say(field, value);
+    }
+    let after = config.inactivity.after.unwrap_or(config.inactivity.frequency);
+    say(
+        "inactive_topic_policies",
+        json!({
+            "inactiveTopicDeleteMode": match config.inactivity.mode {
+                InactiveMode::NoSubscriptions => "delete_when_no_subscriptions",
+                InactiveMode::CaughtUp => "delete_when_subscriptions_caught_up",
+            },
+            "maxInactiveDurationSeconds": after.as_secs(),
+            "deleteWhileInactive": config.inactivity.delete_topics,
+        }),
+    );
+    policies
 }
 
 fn sockets(endpoints: &[Endpoint], scheme: Scheme) -> io::Result<Vec<Listen>> {
@@ -261,8 +419,17 @@ pub fn admin_options(config: &Config) -> AdminOptions {
         max_body_bytes: http.max_body.map_or(AdminOptions::default().max_body_bytes, ByteSize::as_usize),
         max_concurrent_requests: http.max_requests.get() as usize,
         warning: exposure(config).map(str::to_owned),
+        not_durable: config.trial.warning().map(str::to_owned),
+        read_only: http.read_only,
+        audit: http.audit.then(|| AuditFiles { directory: config.storage.data_directory.join("audit"), max_bytes: http.audit_size.get() }),
+        masked_fields: http.masked_fields.clone(),
         status_file: config.upkeep.status_file.clone(),
         metrics: metrics_options(config),
+        topic_policies: config.limits.topic_policies,
+        max_tenants: config.limits.tenants.map(|most| most.get() as usize),
+        max_namespaces_per_tenant: config.limits.namespaces.map(|most| most.get() as usize),
+        force_delete_tenants: config.limits.force_delete_tenants,
+        force_delete_namespaces: config.limits.force_delete_namespaces,
         ..AdminOptions::default()
     }
 }

@@ -18,6 +18,7 @@ pub mod logging;
 pub mod produce;
 pub mod reach;
 pub mod remote;
+pub mod running;
 pub mod signals;
 pub mod standalone;
 pub mod start;

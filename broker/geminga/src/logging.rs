@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::{self, IsTerminal};
+use std::sync::OnceLock;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use tracing_subscriber::EnvFilter;
@@ -46,19 +47,62 @@ pub struct Wanted {
     /// `--log-level`
     pub level: Option<String>,
     /// The level when nobody says one.
-    pub default_level: &'static str,
+    pub default_level: String,
 }
 
 /// Sets logging up, once in the life of a process.
 pub fn start(wanted: Wanted) -> Result<(), LogError> {
     let variable = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
     let (format, filter) = settle(wanted, variable("PULSAR_LOG_FORMAT"), variable("PULSAR_LOG_LEVEL"))?;
+    let begun = filter.clone();
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     let started = match format {
-        Format::Human => builder.with_timer(TimeOfDay).with_target(false).with_ansi(io::stderr().is_terminal() && colours()).try_init(),
-        Format::Json => builder.json().flatten_event(true).with_current_span(true).with_span_list(false).try_init(),
+        Format::Human => {
+            let builder = builder.with_timer(TimeOfDay).with_target(false).with_ansi(io::stderr().is_terminal() && colours());
+            let builder = builder.with_filter_reloading();
+            let handle = builder.reload_handle();
+            let _ = LEVEL.set(Level { begun, set: Box::new(move |filter| drop(handle.reload(filter))) });
+            builder.try_init()
+        }
+        Format::Json => {
+            let builder = builder.json().flatten_event(true).with_current_span(true).with_span_list(false).with_filter_reloading();
+            let handle = builder.reload_handle();
+            let _ = LEVEL.set(Level { begun, set: Box::new(move |filter| drop(handle.reload(filter))) });
+            builder.try_init()
+        }
     };
     started.map_err(|_| LogError::Twice)
+}
+
+/// What is logged, and how to change it.
+struct Level {
+    /// At the start.
+    begun: EnvFilter,
+    set: Box<dyn Fn(EnvFilter) + Send + Sync>,
+}
+
+static LEVEL: OnceLock<Level> = OnceLock::new();
+
+/// Logs at another level from now on; none goes back to that of the start.
+///
+/// # Errors
+/// What is no level.
+pub fn change(level: Option<&str>) -> Result<(), LogError> {
+    let Some(known) = LEVEL.get() else { return Ok(()) };
+    let wanted = match level {
+        Some(level) => filter("logLevel", level.to_owned())?,
+        None => known.begun.clone(),
+    };
+    (known.set)(wanted);
+    Ok(())
+}
+
+/// Whether something is a level.
+///
+/// # Errors
+/// When it is none.
+pub fn check(level: &str) -> Result<(), LogError> {
+    filter("logLevel", level.to_owned()).map(drop)
 }
 
 fn colours() -> bool {
@@ -78,7 +122,7 @@ fn settle(wanted: Wanted, format: Option<String>, level: Option<String>) -> Resu
     let (origin, text) = match (wanted.level, level) {
         (Some(level), _) => ("--log-level", level),
         (None, Some(level)) => ("PULSAR_LOG_LEVEL", level),
-        (None, None) => ("", wanted.default_level.to_owned()),
+        (None, None) => ("logLevel", wanted.default_level),
     };
     Ok((format, filter(origin, text)?))
 }
@@ -122,7 +166,7 @@ mod tests {
     use super::*;
 
     fn settled(format: Option<&str>, level: Option<&str>) -> Result<(Format, String), String> {
-        let wanted = Wanted { default_level: "info", ..Wanted::default() };
+        let wanted = Wanted { default_level: "info".into(), ..Wanted::default() };
         let settled = settle(wanted, format.map(str::to_owned), level.map(str::to_owned));
         settled.map(|(format, filter)| (format, filter.to_string())).map_err(|error| error.to_string())
     }
@@ -132,7 +176,7 @@ mod tests {
         assert_eq!(settled(None, None), Ok((Format::Human, "info".to_owned())));
         assert_eq!(settled(Some("JSON"), Some("debug")), Ok((Format::Json, "debug".to_owned())));
         assert_eq!(settled(Some("text"), Some("info,server=debug")), Ok((Format::Human, "geminga_server=debug,info".to_owned())));
-        let flags = Wanted { format: Some(Format::Human), level: Some("error".into()), default_level: "info" };
+        let flags = Wanted { format: Some(Format::Human), level: Some("error".into()), default_level: "info".into() };
         let (format, filter) = settle(flags, Some("json".into()), Some("trace".into())).expect("settles");
         assert_eq!((format, filter.to_string().as_str()), (Format::Human, "error"));
     }

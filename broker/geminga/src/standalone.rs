@@ -9,7 +9,7 @@ use metadata::namespaces::{self, NamespaceError, NewNamespace, Policies};
 use metadata::paths::NamespacePath;
 use metadata::tenants::{self, Tenant, TenantError};
 use metadata::{Bootstrap, EmbeddedStore, MetadataStore};
-use server::Server;
+use server::{Handle, Server};
 
 use crate::banner::Banner;
 use crate::cli::exit;
@@ -18,6 +18,7 @@ use crate::config::checks::exposure;
 use crate::config::listeners::BoundPorts;
 use crate::endpoints::{self, Endpoints, Published};
 use crate::floors;
+use crate::running::Running;
 use crate::signals;
 use crate::start::Prepared;
 
@@ -58,7 +59,7 @@ fn serve(prepared: &Prepared) -> Result<u8, Trouble> {
     let config = &prepared.loaded.config;
     let directory = &config.storage.data_directory;
     endpoints::remove_stale(directory)?;
-    let bound = server::bind(floors::server_settings(config, &prepared.data)?)?;
+    let bound = server::bind(floors::server_settings(config, prepared.data.epoch)?)?;
     let ports = BoundPorts { pulsar: bound.pulsar_port, pulsar_tls: bound.pulsar_tls_port, http: bound.http_port, https: bound.https_port };
     let advertised = config.network.advertised(ports);
     let ground = dig(config)?;
@@ -70,7 +71,17 @@ fn serve(prepared: &Prepared) -> Result<u8, Trouble> {
     let store: Arc<dyn LedgerStore> = ground.log.clone();
     let metadata: Arc<dyn MetadataStore> = ground.metadata.clone();
     let options = floors::admin_options(config);
-    let server = bound.start(endpoints, store, metadata, |handle| admin::service(handle, options))?;
+    let changes = metadata.clone();
+    let mut running = None;
+    let service = |handle: Handle| {
+        let settings = Arc::new(Running::new(prepared, handle.clone(), changes));
+        running = Some(settings.clone());
+        admin::service(handle, options, settings)
+    };
+    let server = bound.start(endpoints, store, metadata, service)?;
+    if let Some(running) = running {
+        running.resume();
+    }
     let announced = announce(prepared, &Endpoints::of(&advertised))?;
     let ended = signals::wait(&*ground.log, &server.handle())?;
     drop(announced);

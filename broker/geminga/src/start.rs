@@ -10,10 +10,11 @@ use crate::data_dir::{self, DataDir, DataDirError};
 use crate::logging::{self, LogError, Wanted};
 
 /// All that a broker is built from.
-#[derive(Debug)]
 pub struct Prepared {
     /// Settings and what is to be told about them.
     pub loaded: Loaded,
+    /// Where they came from, to be read again when one is changed.
+    pub sources: Sources,
     /// The data directory, held.
     pub data: DataDir,
     /// When the process began to start.
@@ -50,8 +51,9 @@ impl StartError {
 
 /// Settings, logging and the data directory of a broker.
 pub fn prepare(flags: &Standalone, began: Instant) -> Result<Prepared, StartError> {
-    let loaded = load(&flags.settings)?;
-    logging::start(Wanted { format: flags.log_format, level: flags.log_level.clone(), default_level: "info" })?;
+    let (loaded, sources) = load(&flags.settings)?;
+    let default_level = loaded.config.upkeep.log_level.clone();
+    logging::start(Wanted { format: flags.log_format, level: flags.log_level.clone(), default_level })?;
     loaded.tell();
     let without_effect = flags.pulsar.given();
     if !without_effect.is_empty() {
@@ -66,12 +68,12 @@ pub fn prepare(flags: &Standalone, began: Instant) -> Result<Prepared, StartErro
     if let Some(from) = &data.copied_from {
         tracing::warn!(%from, instance = %data.instance, "this data directory was copied or restored; it goes on as an instance of its own");
     }
-    Ok(Prepared { loaded, data, began })
+    Ok(Prepared { loaded, sources, data, began })
 }
 
 /// The text that `geminga config` prints.
 pub fn show_config(args: &ShowConfig) -> Result<String, StartError> {
-    let loaded = load(&args.settings)?;
+    let (loaded, _) = load(&args.settings)?;
     let settings = show::select(&loaded, &args.keys)?;
     Ok(match (args.json, args.keys.is_empty()) {
         (true, _) => show::json(&settings),
@@ -80,6 +82,7 @@ pub fn show_config(args: &ShowConfig) -> Result<String, StartError> {
     })
 }
 
-fn load(settings: &Settings) -> Result<Loaded, ConfigError> {
-    Config::load(&Sources::gather(settings.flags(), settings.config.as_deref())?)
+fn load(settings: &Settings) -> Result<(Loaded, Sources), ConfigError> {
+    let sources = Sources::gather(settings.flags(), settings.config.as_deref())?;
+    Ok((Config::load(&sources)?, sources))
 }

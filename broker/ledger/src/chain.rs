@@ -24,10 +24,13 @@ struct Link {
 
 /// A run of entries of one ledger: `first..=last`, or nothing if `first > last`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Run {
-    pub(crate) ledger: LedgerId,
-    pub(crate) first: i64,
-    pub(crate) last: i64,
+pub struct Run {
+    /// The ledger.
+    pub ledger: LedgerId,
+    /// Its first entry.
+    pub first: i64,
+    /// Its last entry, included.
+    pub last: i64,
 }
 
 impl Chain {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::acked::Acked;
+use crate::chain::Run;
 use crate::cursor_state::Record;
 use crate::{AckSet, CursorState, LedgerId, ManagedLedger, Position};
 
@@ -227,6 +228,34 @@ impl Cursor {
             // The ledger is acked to its end.
             at = ledger.at_or_next(clear);
         }
+    }
+
+    /// The `n`th entry not acked, from 1; none if there are fewer. Costs as much as there are ranges before it.
+    pub fn nth_unacked(&self, n: u64, ledger: &ManagedLedger) -> Option<Position> {
+        let mut left = n.max(1);
+        let mut after = self.mark_delete;
+        for run in self.acked.runs() {
+            let before_run = ledger.previous(Position::new(run.ledger.0, run.first));
+            let between = ledger.count(after, before_run);
+            if left <= between {
+                return Some(ledger.skip(after, left));
+            }
+            left -= between;
+            after = Position::new(run.ledger.0, run.last);
+        }
+        (left <= ledger.count(after, ledger.last_confirmed())).then(|| ledger.skip(after, left))
+    }
+
+    /// The entries not acked, in order, as runs.
+    pub fn unacked_runs(&self, ledger: &ManagedLedger) -> Vec<Run> {
+        let mut found = Vec::new();
+        let mut after = self.mark_delete;
+        for run in self.acked.runs() {
+            found.extend(ledger.runs(after, ledger.previous(Position::new(run.ledger.0, run.first))));
+            after = Position::new(run.ledger.0, run.last);
+        }
+        found.extend(ledger.runs(after, ledger.last_confirmed()));
+        found
     }
 
     /// Entries acked individually beyond the mark-delete position.

@@ -22,6 +22,7 @@ pub mod log;
 
 pub use block::{Block, BlockBuilder, BlockEntry};
 pub use cache::{CacheKey, EntryCache};
+pub use chain::Run;
 pub use cursor::{BatchAck, Cursor};
 pub use cursor_state::{AckSet, CursorState};
 pub use entry::{Entry, EntryMeta};

@@ -159,6 +159,23 @@ impl ManagedLedger {
         }
     }
 
+    /// All properties of the topic.
+    pub fn properties(&self) -> &[(String, String)] {
+        &self.properties
+    }
+
+    /// Takes one of the topic's properties away; false if there is none of that name.
+    pub fn remove_property(&mut self, key: &str) -> bool {
+        let before = self.properties.len();
+        self.properties.retain(|(known, _)| known != key);
+        self.properties.len() < before
+    }
+
+    /// Where a terminated topic ends.
+    pub fn terminated(&self) -> Option<Position> {
+        self.terminated
+    }
+
     /// Ledgers that left the list and may be deleted once the list is recorded.
     pub fn take_dropped(&mut self) -> Vec<LedgerId> {
         std::mem::take(&mut self.dropped)
@@ -398,7 +415,7 @@ impl ManagedLedger {
     }
 
     /// The entries in (after, upto], ledger by ledger.
-    pub(crate) fn runs(&self, after: Position, upto: Position) -> impl Iterator<Item = Run> + '_ {
+    pub fn runs(&self, after: Position, upto: Position) -> impl Iterator<Item = Run> + '_ {
         self.chain.runs(after, upto)
     }
 

@@ -6,10 +6,11 @@
 mod common;
 
 use common::life::{Account, DIR, Life, ask, payload};
-use geminga_ledger::log::LogOptions;
 use geminga_ledger::log::sim::{Crash, SimFiles, SteppedLog};
-use geminga_ledger::{EntryId, LedgerStore, Position, Purpose, StoreError, StoreHealth};
+use geminga_ledger::log::{LogOptions, SharedLog};
+use geminga_ledger::{BlockBuilder, EntryId, LedgerStore, Position, Purpose, StoreError, StoreHealth};
 use std::path::Path;
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 const STEPS: usize = 120;
@@ -18,26 +19,45 @@ fn options() -> LogOptions {
     LogOptions { segment_bytes: 16 << 10, reserve_bytes: 0, ..LogOptions::default() }
 }
 
+/// What is lived on and how.
+#[derive(Clone)]
+struct Lives {
+    disk: fn() -> SimFiles,
+    options: LogOptions,
+    calls_per_turn: u32,
+}
+
+impl Lives {
+    fn on(disk: fn() -> SimFiles) -> Lives {
+        Lives { disk, options: options(), calls_per_turn: 3 }
+    }
+
+    fn live(&self, seed: u64, files: &SimFiles, account: Account) {
+        let mut life = Life::new(seed, files.clone(), self.options.clone(), account);
+        life.calls_per_turn = self.calls_per_turn;
+        life.live(STEPS);
+    }
+}
+
 /// Every point of one life, with several crashes each, and a second life with a crash behind each of them.
 /// Returns how many crashes were survived, or the first promise that was broken.
-fn every_crash_of(seed: u64, disk: fn() -> SimFiles, options: &LogOptions) -> Result<usize, String> {
-    let files = disk();
-    Life::new(seed, files.clone(), options.clone(), Account::default()).live(STEPS);
+fn every_crash_of(seed: u64, lives: &Lives) -> Result<usize, String> {
+    let files = (lives.disk)();
+    lives.live(seed, &files, Account::default());
     let mut survived = 0;
     for point in 0..=files.operations() {
         for crash in [Crash::Drop, Crash::Keep, Crash::Tear(seed * 1000 + point), Crash::Tear(!point)] {
-            crash_and_come_back(seed, disk(), point, crash, options)
-                .map_err(|broken| format!("seed {seed}, point {point}, {crash:?}: {broken}"))?;
+            crash_and_come_back(seed, lives, point, crash).map_err(|broken| format!("seed {seed}, point {point}, {crash:?}: {broken}"))?;
             survived += 1;
         }
     }
     Ok(survived)
 }
 
-fn crash_and_come_back(seed: u64, files: SimFiles, point: u64, crash: Crash, options: &LogOptions) -> Result<(), String> {
-    let account = Account::default();
+fn crash_and_come_back(seed: u64, lives: &Lives, point: u64, crash: Crash) -> Result<(), String> {
+    let (account, files, options) = (Account::default(), (lives.disk)(), &lives.options);
     files.crash_at(point);
-    Life::new(seed, files.clone(), options.clone(), account.clone()).live(STEPS);
+    lives.live(seed, &files, account.clone());
     let files = files.after(crash);
     account.check(&files, options)?;
     // What was served after the first crash is a promise too, even if it had never been reported durable before.
@@ -53,18 +73,27 @@ fn seeds() -> u64 {
 
 #[test]
 fn what_was_acknowledged_survives_a_crash_at_every_point() {
-    survive(SimFiles::new);
+    survive(&Lives::on(SimFiles::new), 700);
 }
 
 #[test]
 fn so_it_does_when_the_log_is_written_through_the_cache() {
-    survive(SimFiles::through_cache);
+    survive(&Lives::on(SimFiles::through_cache), 700);
 }
 
-fn survive(disk: fn() -> SimFiles) {
-    let lives: Vec<_> = (0..seeds()).map(|seed| thread::spawn(move || every_crash_of(seed, disk, &options()))).collect();
-    let survived: usize = lives.into_iter().map(|life| life.join().expect("no panic").expect("every promise is kept")).sum();
-    assert!(survived as u64 > 700 * seeds(), "only {survived} crashes: the lives are too quiet");
+#[test]
+fn so_it_does_when_a_group_gathers_while_the_one_before_it_is_in_flight() {
+    // More is asked for in a turn than a group holds, and a group is more than a buffer of pages.
+    let options = LogOptions { group_bytes: 6 << 10, ..options() };
+    let lives = Lives { options, calls_per_turn: 12, ..Lives::on(SimFiles::new) };
+    survive(&lives, 300);
+}
+
+fn survive(lives: &Lives, least: u64) {
+    let threads: Vec<_> =
+        (0..seeds()).map(|seed| (seed, lives.clone())).map(|(seed, lives)| thread::spawn(move || every_crash_of(seed, &lives))).collect();
+    let survived: usize = threads.into_iter().map(|life| life.join().expect("no panic").expect("every promise is kept")).sum();
+    assert!(survived as u64 > least * seeds(), "only {survived} crashes: the lives are too quiet");
 }
 
 #[test]
@@ -81,8 +110,8 @@ fn the_lives_do_what_they_are_meant_to_do() {
 
 #[test]
 fn without_syncs_the_same_test_finds_the_loss() {
-    let unsafe_options = LogOptions { sync: false, ..options() };
-    let found = (0..3).filter(|seed| every_crash_of(*seed, SimFiles::new, &unsafe_options).is_err()).count();
+    let lives = Lives { options: LogOptions { sync: false, ..options() }, ..Lives::on(SimFiles::new) };
+    let found = (0..3).filter(|seed| every_crash_of(*seed, &lives).is_err()).count();
     assert_eq!(found, 3, "a test that cannot see lost data proves nothing");
 }
 
@@ -116,8 +145,42 @@ fn after_a_failed_sync_nothing_is_acknowledged_any_more() {
     }
 }
 
+#[test]
+fn what_the_threads_acknowledge_is_durable_and_in_order() {
+    // A handful of blocks is a group, and a group is more than a buffer of pages.
+    let options = LogOptions { segment_bytes: 64 << 10, group_bytes: 40 << 10, ..options() };
+    for failing in [0, 2, 3, 5, 8, 13, 1000] {
+        let files = SimFiles::new();
+        let log = SharedLog::open_on(Arc::new(files.clone()), Path::new(DIR), options.clone()).expect("opened");
+        let (sender, created) = mpsc::channel();
+        log.create(Purpose::Data, Box::new(move |ledger| drop(sender.send(ledger))));
+        let ledger = created.recv().expect("an answer").expect("created");
+        files.fail_sync_after(failing);
+        let (sender, outcomes) = mpsc::channel();
+        for entry in 0..200 {
+            let (mut builder, sender) = (BlockBuilder::new(), sender.clone());
+            builder.push(Position { ledger, entry: EntryId(entry) }, entry - 1, &[7; 4000]);
+            log.append(
+                builder.finish(),
+                Box::new(move |outcome| {
+                    let _ = sender.send((entry, outcome.is_ok()));
+                }),
+            );
+        }
+        log.close();
+        let outcomes: Vec<(i64, bool)> = outcomes.try_iter().collect();
+        assert!(outcomes.iter().map(|(entry, _)| *entry).eq(0..200), "every outcome, in order");
+        let acked = outcomes.iter().take_while(|(_, is_durable)| *is_durable).count();
+        assert!(outcomes[acked..].iter().all(|(_, is_durable)| !is_durable), "nothing behind what is lost");
+        assert_eq!(acked == 200, failing == 1000, "{acked} acknowledged, sync {failing} failed");
+        let log = SteppedLog::open(&files.after(Crash::Drop), Path::new(DIR), options.clone()).expect("opened");
+        let end = ask(&log, |log, done| log.open_fenced(ledger, done)).expect("fenced");
+        assert!(end.last.0 + 1 >= acked as i64, "sync {failing} failed: {acked} acknowledged, the ledger ends at {}", end.last.0);
+    }
+}
+
 fn one(ledger: i64, entry: i64) -> geminga_ledger::Block {
-    let mut builder = geminga_ledger::BlockBuilder::new();
+    let mut builder = BlockBuilder::new();
     builder.push(Position { ledger: geminga_ledger::LedgerId(ledger), entry: EntryId(entry) }, entry - 1, &payload(ledger, entry));
     builder.finish()
 }

@@ -3,7 +3,7 @@
 //! [`MetadataStore`] is the one door: a tree of nodes, each with a value and a version, as ZooKeeper has it. [`EmbeddedStore`]
 //! keeps it in one file, [`MemoryStore`] in memory with faults on demand; a store of ZooKeeper's or etcd's can stand in
 //! without a change above. The other modules say what is in the tree: [`paths`] where, [`clusters`], [`tenants`],
-//! [`namespaces`], [`topics`], [`partitioned`], [`schemas`] and [`ownership`] what, in Pulsar's own bytes.
+//! [`namespaces`], [`topics`], [`partitioned`], [`topic_policies`], [`resource_groups`], [`schemas`] and [`ownership`] what, in Pulsar's own bytes.
 //!
 //! ```text
 //! /admin/clusters/standalone                              {"serviceUrl":"http://…","brokerServiceUrl":"pulsar://…"}
@@ -39,11 +39,13 @@ pub mod ownership;
 pub mod partitioned;
 pub mod paths;
 mod plan;
+pub mod resource_groups;
 pub mod schemas;
 mod session;
 mod sessions;
 mod store;
 pub mod tenants;
+pub mod topic_policies;
 pub mod topics;
 mod transaction;
 mod watch;

@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! /admin/clusters/{cluster}                                        cluster, JSON
+//! /admin/resourcegroups/{group}                                    rates that namespaces share, JSON
 //! /admin/policies/{tenant}                                         tenant, JSON
 //! /admin/policies/{tenant}/{namespace}                             namespace policies, JSON
 //! /admin/local-policies/{tenant}/{namespace}                       bundles after splits, JSON
 //! /admin/partitioned-topics/{tenant}/{namespace}/{domain}/{topic}  number of partitions, JSON
+//! /admin/topic-policies/{tenant}/{namespace}/{domain}/{topic}      policies of one topic, JSON; Pulsar has them in a topic
 //! /managed-ledgers/{tenant}/{namespace}/{domain}/{topic}           ledgers of a topic, protobuf
 //! /managed-ledgers/{tenant}/{namespace}/{domain}/{topic}/{cursor}  cursor, protobuf
 //! /namespace/{tenant}/{namespace}/{0xfirst_0xlast}                 owner of a bundle, JSON, ephemeral
@@ -25,6 +27,8 @@ use crate::component;
 pub const CLUSTERS: &str = "/admin/clusters";
 /// Tenants are below this, and namespaces below their tenants.
 pub const POLICIES: &str = "/admin/policies";
+/// Groups of namespaces that share rates are below this.
+pub const RESOURCE_GROUPS: &str = "/admin/resourcegroups";
 /// Brokers that are up are below this.
 pub const BROKERS: &str = "/loadbalance/brokers";
 /// The broker that leads.
@@ -38,6 +42,8 @@ pub const CONFIGURATION: &str = "/admin/configuration";
 
 const LOCAL_POLICIES: &str = "/admin/local-policies";
 const PARTITIONED_TOPICS: &str = "/admin/partitioned-topics";
+/// Policies of single topics are below this.
+pub const TOPIC_POLICIES: &str = "/admin/topic-policies";
 /// The parent of every tenant's topics.
 pub const MANAGED_LEDGERS: &str = "/managed-ledgers";
 const OWNERS: &str = "/namespace";
@@ -52,6 +58,11 @@ pub fn cluster(name: &str) -> String {
 /// A tenant's node.
 pub fn tenant(name: &str) -> String {
     format!("{POLICIES}/{name}")
+}
+
+/// The node of a group of namespaces.
+pub fn resource_group(name: &str) -> String {
+    format!("{RESOURCE_GROUPS}/{name}")
 }
 
 /// A broker's node, by its address `host:port`.
@@ -127,6 +138,10 @@ impl<'n> NamespacePath<'n> {
     pub fn partitioned_topics(self, domain: Domain) -> String {
         format!("{}/{}", self.all_partitioned(), domain.as_str())
     }
+    /// Everything that is said of its topics one by one.
+    pub fn topic_policies(self) -> String {
+        self.below(TOPIC_POLICIES)
+    }
     /// The parent of the owners of its bundles.
     pub fn owners(self) -> String {
         self.below(OWNERS)
@@ -161,7 +176,10 @@ impl std::fmt::Display for NamespacePath<'_> {
 
 /// The nodes of `tenant` that its namespaces leave behind, and its own; parents after children.
 pub(crate) fn of_tenant(tenant: &str) -> Vec<String> {
-    [LOCAL_POLICIES, PARTITIONED_TOPICS, MANAGED_LEDGERS, OWNERS, SCHEMAS].iter().map(|root| format!("{root}/{tenant}")).collect()
+    [LOCAL_POLICIES, PARTITIONED_TOPICS, TOPIC_POLICIES, MANAGED_LEDGERS, OWNERS, SCHEMAS]
+        .iter()
+        .map(|root| format!("{root}/{tenant}"))
+        .collect()
 }
 
 /// A topic, by the parts of its name; a partition is a topic of its own. The name is as the user wrote it, not encoded.
@@ -188,6 +206,10 @@ impl TopicPath<'_> {
     pub fn partitioned(self) -> String {
         format!("{}/{}", self.namespace.partitioned_topics(self.domain), component::encode(self.topic))
     }
+    /// What is said of it alone.
+    pub fn policies(self) -> String {
+        format!("{}/{}/{}", self.namespace.topic_policies(), self.domain.as_str(), component::encode(self.topic))
+    }
     /// Its schemas, which partitions share.
     pub fn schemas(self) -> String {
         format!("{}/{}", self.namespace.schemas(), component::encode(self.topic))
@@ -213,6 +235,8 @@ pub enum Place<'p> {
     LocalPolicies(NamespacePath<'p>),
     /// The number of partitions of a topic, its name decoded.
     PartitionedTopic(NamespacePath<'p>, Domain, String),
+    /// What is said of one topic, its name decoded.
+    TopicPolicies(NamespacePath<'p>, Domain, String),
     /// A topic's list of ledgers, its name decoded.
     ManagedLedger(NamespacePath<'p>, Domain, String),
     /// A cursor of a topic, both names decoded.
@@ -234,6 +258,9 @@ impl<'p> Place<'p> {
             ["admin", "local-policies", tenant, namespace] => Place::LocalPolicies(NamespacePath { tenant, namespace }),
             ["admin", "partitioned-topics", tenant, namespace, domain, topic] => {
                 Place::PartitionedTopic(NamespacePath { tenant, namespace }, Domain::parse(domain)?, component::decode(topic)?)
+            }
+            ["admin", "topic-policies", tenant, namespace, domain, topic] => {
+                Place::TopicPolicies(NamespacePath { tenant, namespace }, Domain::parse(domain)?, component::decode(topic)?)
             }
             ["managed-ledgers", tenant, namespace, domain, topic] => {
                 Place::ManagedLedger(NamespacePath { tenant, namespace }, Domain::parse(domain)?, component::decode(topic)?)
@@ -268,6 +295,7 @@ mod tests {
         assert_eq!(topic.cursor("s:1"), "/managed-ledgers/public/default/persistent/a%2Fb+c/s%3A1");
         assert_eq!(topic.partitioned(), "/admin/partitioned-topics/public/default/persistent/a%2Fb+c");
         assert_eq!(topic.schemas(), "/schemas/public/default/a%2Fb+c");
+        assert_eq!(topic.policies(), "/admin/topic-policies/public/default/persistent/a%2Fb+c");
         let volatile = NS.topic(Domain::NonPersistent, "t");
         assert_eq!(volatile.partitioned(), "/admin/partitioned-topics/public/default/non-persistent/t");
     }
@@ -282,6 +310,7 @@ mod tests {
             (NS.policies(), Place::Policies(NS)),
             (NS.local_policies(), Place::LocalPolicies(NS)),
             (topic.partitioned(), Place::PartitionedTopic(NS, Domain::Persistent, name())),
+            (topic.policies(), Place::TopicPolicies(NS, Domain::Persistent, name())),
             (topic.managed_ledger(), Place::ManagedLedger(NS, Domain::Persistent, name())),
             (topic.cursor("s 1"), Place::Cursor(NS, Domain::Persistent, name(), "s 1".into())),
             (NS.owner("0x0_0x1"), Place::Owner(NS, "0x0_0x1")),

@@ -36,6 +36,8 @@ impl Worker {
                 self.tell_refusal(to.connection, to.id, sequence, error, message);
             }
             Effect::Forgotten { to, bytes } => drop(self.settle(to.connection, bytes)),
+            Effect::Held { to, bytes } => self.publish_held(to.connection, bytes),
+            Effect::Released { to, bytes } => self.publish_released(to.connection, bytes),
             Effect::Deliver { .. } => self.deliver(effect),
             Effect::Reply { to, reply } => self.reply(from, to, reply),
             _ => {}
@@ -44,7 +46,7 @@ impl Worker {
 
     /// A publish was answered: its budget goes back.
     fn settle(&mut self, key: ConnectionKey, bytes: u32) -> Option<&mut Connection> {
-        let budget = self.shared.settings.publish_share();
+        let budget = self.shares.publish_bytes;
         let was_spent = self.publish_bytes >= budget;
         self.publish_bytes = self.publish_bytes.saturating_sub(bytes as usize);
         if was_spent && self.publish_bytes < budget {
@@ -60,7 +62,7 @@ impl Worker {
 
     fn deliver(&mut self, effect: Effect) {
         let Effect::Deliver { to, at, messages, redeliveries, ack_set, epoch, bytes } = effect else { return };
-        let limit = self.shared.settings.out_limit(self.out_held);
+        let limit = self.shares.out_limit(self.out_held);
         let key = to.connection;
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
         let Some(route) = connection.consumers.get_mut(&to.id) else { return };
@@ -79,6 +81,8 @@ impl Worker {
             ack_set: ack_set.as_deref().map_or(&[][..], |set| &set.0),
             consumer_epoch: epoch,
         };
+        self.stats.messages_out += u64::from(messages);
+        self.stats.bytes_out += bytes.len() as u64;
         wire::encode_message_header(connection.out.tail(), &delivery, bytes.len());
         connection.out.payload(bytes);
         if !connection.stalled && connection.out.len() > limit {
@@ -89,7 +93,18 @@ impl Worker {
     }
 
     fn reply(&mut self, from: TopicRef, to: ConnectionKey, reply: Reply) {
+        if self.callers.is_for(to) {
+            return self.callers.answer(reply);
+        }
         match reply {
+            // Only callers ask for places.
+            Reply::Place { .. } => {}
+            Reply::EndOfTopic { consumer } => {
+                let attached = self.connections.get_mut(to.slot, to.generation).is_some_and(|c| c.consumers.contains_key(&consumer.id));
+                if attached {
+                    self.tell(to, &proto::CommandReachedEndOfTopic { consumer_id: consumer.id }.into());
+                }
+            }
             Reply::Success { request } => {
                 if let Some(consumer) = self.unsubscribed(to, request)
                     && let Some(connection) = self.connections.get_mut(to.slot, to.generation)

@@ -3,11 +3,13 @@
 use ledger::{Cursor, LedgerId, LedgerList, ManagedLedger};
 use metadata::partitioned::{self, PartitionedError, PartitionedTopic};
 use metadata::paths::{Domain, NamespacePath, TopicPath};
-use metadata::{Expected, MetadataError, MetadataStore, Rejected, Transaction, schemas, topics};
-use topic::Change;
+use metadata::{Expected, MetadataError, MetadataStore, Rejected, Transaction, schemas, topic_policies, topics};
+use topic::{COMPACTION_CURSOR, Change, DEDUPLICATION_CURSOR};
 use wire::{NamespaceName, TopicName};
 
 use crate::handle::TopicError;
+use crate::policies::{self, AutoCreation};
+use crate::settings::ServerSettings;
 
 fn namespace_path(namespace: &NamespaceName) -> NamespacePath<'_> {
     NamespacePath::new(namespace.tenant(), namespace.local())
@@ -128,27 +130,32 @@ pub(crate) fn partitions(metadata: &dyn MetadataStore, name: &TopicName) -> Resu
     Err(TopicError::NotFound(name.clone()))
 }
 
-/// What a client is told: 0 for a topic without partitions, which need not exist yet. With `auto` a topic that is asked for
-/// the first time becomes a partitioned one.
+/// What a client is told: 0 for a topic without partitions, which need not exist yet. With `create` a topic that is asked for
+/// the first time becomes a partitioned one, where its namespace or the configuration wants that.
 pub(crate) fn partitions_for_client(
     metadata: &dyn MetadataStore,
+    settings: &ServerSettings,
     name: &TopicName,
     create: bool,
-    auto: Option<u32>,
-    limit: u32,
 ) -> Result<u32, TopicError> {
     match partitions(metadata, name) {
         Ok(count) => Ok(count.unwrap_or(0)),
         Err(TopicError::NotFound(_)) if name.is_partition() => Ok(0),
-        Err(TopicError::NotFound(_)) if create => match auto {
-            None => Ok(0),
-            Some(count) => match create_partitioned(metadata, name, count, Vec::new(), limit) {
-                Ok(()) => Ok(count),
-                // Somebody else was faster; whatever it made is the answer.
-                Err(TopicError::Exists(_)) => Ok(partitions(metadata, name)?.unwrap_or(0)),
-                Err(error) => Err(error),
-            },
+        Err(TopicError::NotFound(_)) if create => match policies::auto_creation(metadata, settings, &name.namespace())? {
+            AutoCreation { allowed: false, .. } => Err(TopicError::NotFound(name.clone())),
+            AutoCreation { partitions: None, .. } => Ok(0),
+            AutoCreation { partitions: Some(count), .. } => create_for_client(metadata, settings, name, count),
         },
+        Err(error) => Err(error),
+    }
+}
+
+fn create_for_client(metadata: &dyn MetadataStore, settings: &ServerSettings, name: &TopicName, count: u32) -> Result<u32, TopicError> {
+    policies::require_room(metadata, settings, name, count)?;
+    match create_partitioned(metadata, name, count, Vec::new(), settings.max_partitions) {
+        Ok(()) => Ok(count),
+        // Somebody else was faster; whatever it made is the answer.
+        Err(TopicError::Exists(_)) => Ok(partitions(metadata, name)?.unwrap_or(0)),
         Err(error) => Err(error),
     }
 }
@@ -230,8 +237,9 @@ fn translate(name: &TopicName, error: PartitionedError) -> TopicError {
     }
 }
 
-/// Removes the record of a partitioned topic and its schemas; its partitions are removed one by one.
+/// Removes the record of a partitioned topic, its schemas and its policies; its partitions are removed one by one.
 pub(crate) fn forget_partitioned(metadata: &dyn MetadataStore, name: &TopicName) -> Result<(), TopicError> {
+    with_whole(name, |whole| topic_policies::forget(metadata, whole))?;
     with_whole(name, |whole| schemas::forget(metadata, whole)).map_err(|e| TopicError::Storage(e.to_string()))?;
     match partitioned::delete(metadata, path(&name.namespace(), name)) {
         Ok(()) | Err(PartitionedError::NotFound(_)) => Ok(()),
@@ -239,17 +247,22 @@ pub(crate) fn forget_partitioned(metadata: &dyn MetadataStore, name: &TopicName)
     }
 }
 
-/// Durable subscriptions of a topic, loaded or not.
+/// Durable subscriptions of a topic, loaded or not; the broker's own cursors are none.
 pub(crate) fn subscriptions(metadata: &dyn MetadataStore, name: &TopicName) -> Result<usize, MetadataError> {
     if !name.is_persistent() {
         return Ok(0);
     }
-    Ok(metadata.children(&managed_ledger(name))?.len())
+    let own = [DEDUPLICATION_CURSOR, COMPACTION_CURSOR];
+    let cursors = metadata.children(&managed_ledger(name))?;
+    Ok(cursors.iter().filter(|cursor| !own.contains(&cursor.as_str())).count())
 }
 
 /// Removes a topic's record and its cursors, in one transaction; returns the ledgers that belonged to it. A record that
 /// cannot be read does not keep a topic alive: its ledgers are found as orphans at the next start.
 pub(crate) fn forget_topic(metadata: &dyn MetadataStore, name: &TopicName) -> Result<Vec<LedgerId>, TopicError> {
+    if !name.is_partition() {
+        with_whole(name, |whole| topic_policies::forget(metadata, whole))?;
+    }
     if !name.is_persistent() {
         return Ok(Vec::new());
     }
@@ -261,8 +274,10 @@ pub(crate) fn forget_topic(metadata: &dyn MetadataStore, name: &TopicName) -> Re
     for cursor in metadata.children(&path)? {
         let path = format!("{path}/{cursor}");
         if let Some(record) = metadata.get(&path)? {
-            let cursor_ledger = Cursor::decode_record(&record.value).ok().and_then(|(_, ledger, _)| ledger);
-            ledgers.extend(cursor_ledger);
+            if let Ok((state, cursor_ledger, _)) = Cursor::decode_record(&record.value) {
+                ledgers.extend(cursor_ledger);
+                ledgers.extend(topic::compacted_ledger(&state.properties));
+            }
             transaction = transaction.delete(path, Expected::Any);
         }
     }

@@ -58,6 +58,8 @@ pub(crate) struct Connection {
     pub(crate) watchers: Vec<u64>,
     recently_closed: RecentlyClosed,
     pub(crate) pending_publishes: usize,
+    /// Bytes of publishes that topics hold back; those are not pending.
+    pub(crate) held_publishes: usize,
     /// Whether one of its consumers may soon be out of permits.
     pub(crate) needs_permits: bool,
     pub(crate) opened_ms: u64,
@@ -227,7 +229,7 @@ pub(crate) fn begin(worker: &mut Worker, me: &Rc<RefCell<Worker>>, accepted: Acc
         }
     };
     let Some(keys) = keys else { return welcome(worker, me, Stream::Plain(stream), Caller { address: peer, certificate: None }, speaks) };
-    let (me, handshakes, patience) = (me.clone(), worker.handshakes.clone(), worker.shared.settings.handshake_timeout);
+    let (me, handshakes, patience) = (me.clone(), worker.handshakes.clone(), worker.settings.handshake_timeout);
     tokio::task::spawn_local(async move {
         let shaken = tls::shake_hands(stream, &keys, &handshakes, patience).await;
         let mut worker = me.borrow_mut();
@@ -287,6 +289,7 @@ fn admit(worker: &mut Worker, socket: Outlet, peer: Caller) -> (ConnectionKey, R
         watchers: Vec::new(),
         recently_closed: RecentlyClosed::default(),
         pending_publishes: 0,
+        held_publishes: 0,
         needs_permits: true,
         opened_ms: now,
         heard_ms: now,
@@ -366,7 +369,7 @@ impl Worker {
     }
 
     fn flush(&mut self, slot: u32, generation: u32) {
-        let limit = self.shared.settings.out_limit(self.out_held);
+        let limit = self.shares.out_limit(self.out_held);
         let now = self.now.monotonic_ms;
         let Some(connection) = self.connections.get_mut(slot, generation) else { return };
         connection.dirty = false;
@@ -409,10 +412,14 @@ impl Worker {
 
     /// Reads on from a connection that was paused, if nothing holds it any more.
     pub(crate) fn reconsider_pause(&mut self, slot: u32, generation: u32) {
-        let spent = self.publish_bytes >= self.shared.settings.publish_share() || self.shared.log_room.is_spent(self.index);
-        let (limit, max_pending) = (self.shared.settings.out_buffer_bytes, self.shared.settings.max_pending_publishes);
-        let Some(connection) = self.connections.get_mut(slot, generation) else { return };
-        if connection.link.is_paused() && !spent && connection.pending_publishes < max_pending.div_ceil(2) && connection.out.len() <= limit
+        let spent = self.publish_bytes >= self.shares.publish_bytes || self.shared.log_room.is_spent(self.index);
+        let (limit, max_pending) = (self.shared.settings.out_buffer_bytes, self.settings.max_pending_publishes);
+        let Some(connection) = self.connections.get_mut(slot, generation).filter(|connection| connection.link.is_paused()) else { return };
+        let key = connection.key;
+        let may_go_on = !spent && connection.pending_publishes < max_pending.div_ceil(2) && connection.out.len() <= limit;
+        if may_go_on
+            && !self.has_too_much_held(key)
+            && let Some(connection) = self.connections.get_mut(slot, generation)
         {
             connection.link.resume();
         }
@@ -445,8 +452,8 @@ impl Worker {
     pub(crate) fn sweep_connections(&mut self) {
         let now = self.now.monotonic_ms;
         let millis = |d: std::time::Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
-        let (keep_alive, handshake) = (millis(self.shared.settings.keep_alive), millis(self.shared.settings.handshake_timeout));
-        let write_stall = millis(self.shared.settings.write_stall_timeout);
+        let (keep_alive, handshake) = (millis(self.settings.keep_alive), millis(self.settings.handshake_timeout));
+        let write_stall = millis(self.settings.write_stall_timeout);
         let mut ask = Vec::new();
         for (slot, generation, connection) in self.connections.iter_mut() {
             if connection.held_out > 0 && now.saturating_sub(connection.taken_ms) >= write_stall {

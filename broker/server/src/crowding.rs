@@ -10,7 +10,6 @@ use crate::hosting::Hosted;
 use crate::letter::{Letter, TopicRef};
 use crate::settings::CrowdLimit;
 use crate::worker::Worker;
-use topic::Turn;
 
 /// What all workers read of it.
 #[derive(Debug)]
@@ -87,8 +86,7 @@ impl Worker {
         let keys: Vec<TopicRef> = self.topics.iter_mut().map(|(_, _, hosted)| hosted.key).collect();
         for key in keys {
             let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { continue };
-            let turn = &mut Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects };
-            hosted.topic.set_crowded(turn, most);
+            hosted.topic.set_crowded(most);
             self.after_event(key);
         }
     }

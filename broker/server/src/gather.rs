@@ -5,9 +5,13 @@
 
 use std::time::{Duration, Instant};
 
-/// A rest is worth it if so many letters are expected to come meanwhile. A few clients that wait for each answer send fewer, and would
-/// only wait longer.
+use crate::bustle::Bustle;
+
+/// A rest is worth it if so many letters are expected to come meanwhile, to all loops together. A few clients that wait for each answer
+/// send fewer, and would only wait longer.
 const WORTH: f32 = 16.0;
+/// A loop that expects so many itself rests at once; any other one first waits for something to do.
+const STEADY: f32 = 1.0;
 /// Shorter rests are not taken: the kernel's timers are not finer.
 const LEAST: Duration = Duration::from_micros(50);
 /// Over how long the rate is averaged, in microseconds.
@@ -19,33 +23,45 @@ pub(crate) struct Gather {
     /// From the beginning of a turn to that of the next, at least, while the loop is busy.
     interval: Duration,
     began: Instant,
-    /// Letters per microsecond.
+    /// Letters per microsecond, here and everywhere.
     rate: f32,
+    all: f32,
     letters: u32,
 }
 
 impl Gather {
     pub(crate) fn new(interval: Duration, now: Instant) -> Gather {
-        Gather { interval, began: now, rate: 0.0, letters: 0 }
+        Gather { interval, began: now, rate: 0.0, all: 0.0, letters: 0 }
     }
 
-    /// A letter was sent or read.
+    /// From the next rest on.
+    pub(crate) fn set_interval(&mut self, interval: Duration) {
+        self.interval = interval;
+    }
+
+    /// A letter came.
     pub(crate) fn count(&mut self) {
         self.letters += 1;
     }
 
-    /// A turn begins.
-    pub(crate) fn begin(&mut self, now: Instant) {
+    /// A turn of this loop begins.
+    pub(crate) fn begin(&mut self, now: Instant, bustle: &Bustle, index: u16) {
         let passed = (now - self.began).as_secs_f32() * 1e6;
         let weight = (passed / MEMORY_US).min(1.0);
         let rate = std::mem::take(&mut self.letters) as f32 / passed.max(1.0);
         self.rate += (rate - self.rate) * weight;
+        self.all = bustle.tell(index, self.rate, now);
         self.began = now;
     }
 
     /// Whether letters come so fast that they can be waited for.
     pub(crate) fn is_busy(&self) -> bool {
-        self.rate * self.interval.as_secs_f32() * 1e6 >= WORTH
+        self.all * self.interval.as_secs_f32() * 1e6 >= WORTH
+    }
+
+    /// Whether there will be something to do after a rest.
+    pub(crate) fn is_steady(&self) -> bool {
+        self.is_busy() && self.rate * self.interval.as_secs_f32() * 1e6 >= STEADY
     }
 
     /// How long to rest before the next turn.
@@ -64,10 +80,11 @@ mod tests {
     fn after(turns: u32, every: Duration, letters: u32) -> (Gather, Instant) {
         let mut now = Instant::now();
         let mut gather = Gather::new(INTERVAL, now);
+        let bustle = Bustle::new(1, now);
         for _ in 0..turns {
             (0..letters).for_each(|_| gather.count());
             now += every;
-            gather.begin(now);
+            gather.begin(now, &bustle, 0);
         }
         (gather, now)
     }
@@ -90,7 +107,19 @@ mod tests {
     fn a_loop_that_was_busy_forgets_it_after_a_pause() {
         let (mut gather, now) = after(100, Duration::from_micros(100), 30);
         gather.count();
-        gather.begin(now + Duration::from_millis(5));
+        gather.begin(now + Duration::from_millis(5), &Bustle::new(1, now), 0);
         assert_eq!(gather.rest(now + Duration::from_millis(5)), None);
+    }
+
+    #[test]
+    fn among_busy_loops_one_with_little_to_do_rests_too_but_not_before_it_has_something_to_do() {
+        let now = Instant::now();
+        let (bustle, mut gather) = (Bustle::new(2, now), Gather::new(INTERVAL, now));
+        bustle.tell(1, 0.5, now);
+        gather.begin(now + INTERVAL, &bustle, 0);
+        assert!(gather.is_busy() && !gather.is_steady());
+        (0..8).for_each(|_| gather.count());
+        gather.begin(now + 2 * INTERVAL, &bustle, 0);
+        assert!(gather.is_steady());
     }
 }

@@ -1,7 +1,11 @@
 //! What the rest of the process may ask of a running server. Cheap to clone; every call returns to the caller's own loop.
 
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
+use std::time::Instant;
 
+use bytes::Bytes;
 use metadata::{MetadataError, MetadataStore};
 use topic::stats::TopicStats;
 use wire::{Domain, NamespaceName, TopicName};
@@ -10,6 +14,7 @@ use crate::auth::{Access, Credentials, Denied, Identity};
 use crate::metrics::ServerStats;
 use crate::settings::ServerSettings;
 use crate::shared::Shared;
+use crate::survey::ConnectionStats;
 
 /// The running server.
 #[derive(Clone)]
@@ -67,9 +72,45 @@ pub enum TopicError {
         /// Subscriptions.
         subscriptions: usize,
     },
+    /// There is no such subscription.
+    #[error("Subscription {subscription} not found for topic {topic}")]
+    NoSubscription {
+        /// The topic.
+        topic: TopicName,
+        /// The subscription.
+        subscription: String,
+    },
+    /// There is one already.
+    #[error("Subscription {subscription} already exists for topic {topic}")]
+    SubscriptionExists {
+        /// The topic.
+        topic: TopicName,
+        /// The subscription.
+        subscription: String,
+    },
+    /// It has consumers and force was not asked for.
+    #[error("Subscription {subscription} of {topic} has active connected consumers")]
+    SubscriptionInUse {
+        /// The topic.
+        topic: TopicName,
+        /// The subscription.
+        subscription: String,
+    },
+    /// The topic stores nothing, so there is nothing to do this with.
+    #[error("{0} stores no messages")]
+    NoStorage(TopicName),
+    /// No name that a topic or a subscription can have.
+    #[error("{0}")]
+    BadName(String),
+    /// Not now: something else is being done to it.
+    #[error("{0}")]
+    Busy(String),
     /// The call does not fit the topic: partitions shrink, too many partitions, wrong kind of topic.
     #[error("{0}")]
     NotAllowed(String),
+    /// Its namespace has as many topics as it may have.
+    #[error("{0}")]
+    TooMany(String),
     /// The metadata store refused or failed.
     #[error(transparent)]
     Metadata(#[from] MetadataError),
@@ -88,10 +129,56 @@ impl Handle {
         &self.shared.endpoints
     }
 
-    /// The settings in force.
+    /// The settings it was started with; most never change.
     #[must_use]
     pub fn settings(&self) -> &ServerSettings {
         &self.shared.settings
+    }
+
+    /// The settings in force now.
+    #[must_use]
+    pub fn live(&self) -> Arc<ServerSettings> {
+        self.shared.live()
+    }
+
+    /// Puts those of the settings in force that can change while the server runs; every loop, and every loaded topic, follows soon.
+    pub fn reconfigure(&self, settings: &ServerSettings) {
+        crate::live::reconfigure(&self.shared, settings);
+    }
+
+    /// What `look` makes of every loaded topic, worker by worker, taken a little at a time between other work.
+    ///
+    /// # Errors
+    /// [`TopicError::Gone`].
+    pub async fn survey<T: Send + 'static>(
+        &self,
+        look: impl Fn(&TopicName, TopicStats, &mut Vec<T>) + Clone + Send + 'static,
+    ) -> Result<Vec<T>, TopicError> {
+        crate::survey::topics(&self.shared, look).await
+    }
+
+    /// Every connection of the Pulsar protocol, taken a little at a time between other work.
+    ///
+    /// # Errors
+    /// [`TopicError::Gone`].
+    pub async fn connections(&self) -> Result<Vec<ConnectionStats>, TopicError> {
+        crate::survey::connections(&self.shared).await
+    }
+
+    /// Closes a connection by its name; its client comes back by itself. False if there is none of that name.
+    ///
+    /// # Errors
+    /// [`TopicError::Gone`].
+    pub async fn close_connection(&self, id: &str) -> Result<bool, TopicError> {
+        crate::survey::close_connection(&self.shared, id).await
+    }
+
+    /// Entries of a ledger as they are stored: from `first` to `last` at most, up to so many bytes, but always one if there is one.
+    ///
+    /// # Errors
+    /// What storage says.
+    pub async fn entries(&self, ledger: i64, entries: RangeInclusive<i64>, max_bytes: usize) -> Result<Vec<(i64, Bytes)>, TopicError> {
+        crate::inspect::entries(&self.shared, ledger, entries, max_bytes).await
     }
 
     /// Runs a blocking job on the pool for slow control work (metadata reads and commits) and waits for it without blocking the loop.
@@ -111,17 +198,41 @@ impl Handle {
         self.shared.auth.is_some()
     }
 
-    /// Who calls, and whether they may. Nobody where nobody is asked. `original` is whom a proxy says it speaks for.
+    /// Whether somebody may do everything: where nobody is asked, everybody may.
+    #[must_use]
+    pub fn is_superuser(&self, who: Option<&Identity>) -> bool {
+        self.shared.auth.as_ref().is_none_or(|auth| who.is_some_and(|who| auth.is_superuser(who)))
+    }
+
+    /// Addresses that are kept out because their logins failed too often.
+    #[must_use]
+    pub fn blocked_addresses(&self) -> usize {
+        self.shared.auth.as_ref().map_or(0, |auth| auth.failures.kept_out_now(Instant::now()))
+    }
+
+    /// Whether it is asked who may do what.
+    #[must_use]
+    pub fn authorizes(&self) -> bool {
+        self.shared.auth.as_ref().is_some_and(crate::auth::Auth::authorizes)
+    }
+
+    /// Who calls from where, and whether they may. Nobody where nobody is asked. `original` is whom a proxy says it speaks for.
     ///
     /// # Errors
     /// [`Denied`] says which of the two it was.
-    pub async fn admit(&self, shown: Credentials, original: Option<String>, access: Access) -> Result<Option<Identity>, Denied> {
+    pub async fn admit(
+        &self,
+        from: IpAddr,
+        shown: Credentials,
+        original: Option<String>,
+        access: Access,
+    ) -> Result<Option<Identity>, Denied> {
         if self.shared.auth.is_none() {
             return Ok(None);
         }
         let (tell, told) = tokio::sync::oneshot::channel();
         let shared = self.shared.clone();
-        self.shared.control.run(move || drop(tell.send(shared.admit(&shown, original.as_deref(), access))));
+        self.shared.control.run(move || drop(tell.send(shared.admit(from, &shown, original.as_deref(), access))));
         told.await.map_err(|_| Denied::Failed(TopicError::Gone.to_string()))?
     }
 
@@ -167,7 +278,12 @@ impl Handle {
     /// # Errors
     /// [`TopicError::Exists`] when it, or a partitioned topic of that name, is there; [`TopicError::NoSuchNamespace`].
     pub async fn create_topic(&self, name: TopicName, properties: Vec<(String, String)>) -> Result<(), TopicError> {
-        self.control(move |m| crate::catalog::create_topic(m, &name, properties)).await?
+        let live = self.live();
+        self.control(move |m| {
+            crate::policies::require_room(m, &live, &name, 1)?;
+            crate::catalog::create_topic(m, &name, properties)
+        })
+        .await?
     }
 
     /// Creates a partitioned topic and its partitions, in one transaction.
@@ -175,8 +291,12 @@ impl Handle {
     /// # Errors
     /// [`TopicError::Exists`], [`TopicError::NoSuchNamespace`], [`TopicError::NotAllowed`] for a count of 0 or over the limit.
     pub async fn create_partitioned(&self, name: TopicName, partitions: u32, properties: Vec<(String, String)>) -> Result<(), TopicError> {
-        let limit = self.shared.settings.max_partitions;
-        self.control(move |m| crate::catalog::create_partitioned(m, &name, partitions, properties, limit)).await?
+        let live = self.live();
+        self.control(move |m| {
+            crate::policies::require_room(m, &live, &name, partitions)?;
+            crate::catalog::create_partitioned(m, &name, partitions, properties, live.max_partitions)
+        })
+        .await?
     }
 
     /// Raises the number of partitions.
@@ -184,7 +304,7 @@ impl Handle {
     /// # Errors
     /// [`TopicError::NotFound`] for a topic that is not partitioned, [`TopicError::NotAllowed`] for a count that is not larger.
     pub async fn update_partitions(&self, name: TopicName, partitions: u32) -> Result<(), TopicError> {
-        let limit = self.shared.settings.max_partitions;
+        let limit = self.live().max_partitions;
         self.control(move |m| crate::catalog::update_partitions(m, &name, partitions, limit)).await?
     }
 

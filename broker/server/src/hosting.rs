@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use ledger::{CacheKey, ReadRange, StoreError};
+use metadata::namespaces::Policies;
 use topic::{Change, ConnectionKey, ConsumerKey, Effect, NonPersistentTopic, ReadOutcome, Reply, Topic, Turn};
 use wire::{ServerError, TopicName};
 
@@ -18,13 +19,16 @@ use crate::worker::Worker;
 pub(crate) struct Hosted {
     pub(crate) topic: Room,
     pub(crate) key: TopicRef,
+    /// What is said of it alone, beside its namespace.
+    pub(crate) own: Policies,
     /// What its consumers hold unacked, as far as it was counted.
     pub(crate) held: u64,
     cache: CacheKey,
     /// The deadline that stands in the worker's heap.
     armed: Option<u64>,
-    /// Whether it stands in the worker's list of topics that something happened to.
+    /// Whether it stands in the worker's list of topics that something happened to, and in that of those whose consumers are to be served.
     touched: bool,
+    unserved: bool,
     /// Told when the topic has let go of everything.
     pub(crate) leaving: Vec<Box<dyn FnOnce() + Send>>,
     /// Consumers that take the topic's schema for theirs.
@@ -93,23 +97,23 @@ impl Worker {
     }
 
     fn load(&mut self, name: TopicName, waiting: Vec<Opener>) {
-        let create = self.shared.settings.auto_topic_creation && waiting.iter().any(Opener::may_create);
+        let create = waiting.iter().any(Opener::may_create);
         self.names.insert(name.clone(), Named::Loading(waiting));
         let request = LoadRequest { name, create };
         let (shared, worker) = (self.shared.clone(), self.index);
         self.shared.control.load(move || {
             let changes = shared.policy_changes.load(Ordering::Acquire);
-            let namespace = request.name.namespace();
+            let whole = request.name.partitioned();
             let outcome = match shared.draining.load(Ordering::Acquire) {
                 true => Err(LoadError::Draining),
                 false if request.name.is_persistent() => {
-                    crate::loader::load(&*shared.metadata, &*shared.store, &shared.settings, &request).map(Loaded::Persistent)
+                    crate::loader::load(&*shared.metadata, &*shared.store, &shared.live(), &request).map(Loaded::Persistent)
                 }
-                false => crate::loader::load_non_persistent(&*shared.metadata, &shared.settings, &request).map(Loaded::NonPersistent),
+                false => crate::loader::load_non_persistent(&*shared.metadata, &shared.live(), &request).map(Loaded::NonPersistent),
             };
             shared.post(worker, Letter::Loaded { name: request.name, outcome: Box::new(outcome) });
             if shared.policy_changes.load(Ordering::Acquire) != changes {
-                crate::policies::apply(&shared, namespace);
+                crate::policies::apply_to_topic(&shared, whole);
             }
         });
     }
@@ -133,11 +137,7 @@ impl Worker {
                 self.leave_if_deserted(key);
             }
             // Somebody who may not create asked first: those who may get their own try.
-            Err(LoadError::NotFound(_))
-                if self.shared.settings.auto_topic_creation
-                    && waiting.iter().any(Opener::may_create)
-                    && !waiting.iter().all(Opener::may_create) =>
-            {
+            Err(LoadError::NotFound(_)) if waiting.iter().any(Opener::may_create) && !waiting.iter().all(Opener::may_create) => {
                 let (may, may_not): (Vec<_>, Vec<_>) = waiting.into_iter().partition(Opener::may_create);
                 for opener in may_not {
                     self.refuse(opener, &LoadError::NotFound(name.to_string()));
@@ -157,17 +157,20 @@ impl Worker {
         let cache = self.cache.open();
         let now = self.now;
         let worker = self.index;
-        let mut topic = match loaded {
+        let (mut topic, own) = match loaded {
             Loaded::Persistent(loaded) => {
                 let mut topic = Topic::new(name.clone(), loaded.ledger, loaded.version, loaded.cursors, loaded.settings, cache, now);
+                if let Some(compacted) = loaded.compacted {
+                    topic.set_compacted(compacted);
+                }
                 if let Some(sequences) = loaded.sequences {
                     topic.deduplicate(&mut Turn { now, cache: &mut self.cache, out: &mut self.effects }, sequences);
                 }
-                Room::Persistent(topic)
+                (Room::Persistent(topic), loaded.own)
             }
-            Loaded::NonPersistent(settings) => {
+            Loaded::NonPersistent(loaded) => {
                 self.shared.volatile_topics.note(name);
-                Room::NonPersistent(Box::new(NonPersistentTopic::new(name.clone(), *settings)))
+                (Room::NonPersistent(Box::new(NonPersistentTopic::new(name.clone(), loaded.settings, now))), loaded.own)
             }
         };
         if let Some(refusal) = self.store_refusal()
@@ -176,15 +179,17 @@ impl Worker {
             topic.set_store_writable(&mut Turn { now, cache: &mut self.cache, out: &mut self.effects }, Some(refusal));
         }
         if let Some(most) = self.shared.crowding.most() {
-            topic.set_crowded(&mut Turn { now, cache: &mut self.cache, out: &mut self.effects }, Some(most));
+            topic.set_crowded(Some(most));
         }
         let (slot, generation) = self.topics.insert_with(|slot, generation| Hosted {
             topic,
             key: TopicRef { worker, slot, generation },
+            own,
             held: 0,
             cache,
             armed: None,
             touched: false,
+            unserved: false,
             leaving: Vec::new(),
             automatic_consumers: Vec::new(),
             unloading: false,
@@ -245,8 +250,8 @@ impl Worker {
             TopicEvent::Publish(publish) => topic.publish(turn, publish),
             TopicEvent::Ack(ack) => topic.ack(turn, ack),
             TopicEvent::Flow { key, slot, permits } => topic.flow(turn, key, slot, permits),
-            TopicEvent::Redeliver { key, slot, ids, epoch } => topic.redeliver(turn, key, slot, ids, epoch),
-            TopicEvent::SetWritable { key, slot, writable } => topic.set_writable(turn, key, slot, writable),
+            TopicEvent::Redeliver { key, slot, ids, epoch } => topic.redeliver(key, slot, ids, epoch),
+            TopicEvent::SetWritable { key, slot, writable } => topic.set_writable(key, slot, writable),
             TopicEvent::DetachProducer { key, request } => topic.detach_producer(turn, key, request),
             TopicEvent::DetachConsumer { key, request } => {
                 hosted.automatic_consumers.retain(|automatic| *automatic != key);
@@ -259,6 +264,7 @@ impl Worker {
             TopicEvent::ReadDone(outcome) => topic.read_done(turn, outcome),
             TopicEvent::LedgerCreated { tag, outcome } => topic.ledger_created(turn, tag, outcome),
             TopicEvent::Changed { tag, outcome } => topic.changed(turn, tag, outcome),
+            TopicEvent::Compacted { tag, outcome } => topic.compacted(turn, tag, outcome),
         }
         self.after_event(key);
     }
@@ -294,6 +300,10 @@ impl Worker {
             TopicEvent::LedgerCreated { outcome: Ok(ledger), .. } => {
                 return self.shared.store.delete(vec![ledger], Box::new(|outcome| log_failure("delete", outcome)));
             }
+            TopicEvent::Compacted { outcome: Ok(done), .. } => {
+                let left = vec![done.compacted.ledger];
+                return self.shared.store.delete(left, Box::new(|outcome| log_failure("delete", outcome)));
+            }
             _ => return,
         };
         if let Some(worker) = effect_connection(&effect) {
@@ -301,15 +311,33 @@ impl Worker {
         }
     }
 
-    /// Does what a topic asked for in its last event, and looks at the rest once a turn.
+    /// Does what a topic asked for in its last event; the rest is looked at when all events were told.
     pub(crate) fn after_event(&mut self, key: TopicRef) {
         self.carry_out(key);
         if let Some(hosted) = self.topics.get_mut(key.slot, key.generation)
-            && !hosted.touched
+            && !hosted.unserved
         {
-            hosted.touched = true;
-            self.touched.push(key);
+            hosted.unserved = true;
+            self.unserved.push(key);
+            if !std::mem::replace(&mut hosted.touched, true) {
+                self.touched.push(key);
+            }
         }
+    }
+
+    /// Of each topic that something happened to since: sends its consumers what they can be sent, and asks whether it gives way to them.
+    pub(crate) fn serve_consumers(&mut self) {
+        let mut unserved = std::mem::take(&mut self.unserved);
+        for key in unserved.drain(..) {
+            let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { continue };
+            hosted.unserved = false;
+            hosted.topic.serve(&mut Turn { now: self.now, cache: &mut self.cache, out: &mut self.effects });
+            self.carry_out(key);
+            self.consider_giving_way(key);
+        }
+        // What is empty keeps its memory.
+        unserved.append(&mut self.unserved);
+        self.unserved = unserved;
     }
 
     /// Of each topic that something happened to in this turn: keeps its deadline, and lets go of it if it is done.
@@ -322,8 +350,6 @@ impl Worker {
             if limited {
                 hosted.recount(&mut self.held);
             }
-            self.consider_giving_way(key);
-            let Some(hosted) = self.topics.get_mut(key.slot, key.generation) else { continue };
             if let Some(at) = hosted.topic.next_deadline()
                 && hosted.armed.is_none_or(|armed| at < armed)
             {
@@ -366,13 +392,17 @@ impl Worker {
                 }
             }
             Effect::AppendCursor { tag, at, bytes } => self.storage.append_cursor(key, tag, at, &bytes),
-            Effect::Receipt { .. } | Effect::Refused { .. } | Effect::Forgotten { .. } | Effect::Deliver { .. } | Effect::Reply { .. } => {
-                match effect_connection(&effect) {
-                    Some(worker) if worker == self.index => self.on_connection(key, effect),
-                    Some(worker) => self.send(worker, Letter::ToConnection { from: key, effect }),
-                    None => {}
-                }
-            }
+            Effect::Receipt { .. }
+            | Effect::Refused { .. }
+            | Effect::Forgotten { .. }
+            | Effect::Held { .. }
+            | Effect::Released { .. }
+            | Effect::Deliver { .. }
+            | Effect::Reply { .. } => match effect_connection(&effect) {
+                Some(worker) if worker == self.index => self.on_connection(key, effect),
+                Some(worker) => self.send(worker, Letter::ToConnection { from: key, effect }),
+                None => {}
+            },
             Effect::Read { tag, from, last, max_entries, max_bytes } => {
                 let shared = self.shared.clone();
                 let range = ReadRange { ledger: from.ledger, from: from.entry, last: last.entry, max_entries, max_bytes };
@@ -392,7 +422,13 @@ impl Worker {
             Effect::SealLedger(ledger) => self.shared.store.seal(ledger, Box::new(move |outcome| log_failure("seal", outcome.map(drop)))),
             Effect::DeleteLedgers(ledgers) => self.shared.store.delete(ledgers, Box::new(move |outcome| log_failure("delete", outcome))),
             Effect::Change { tag, change } => self.change(key, tag, change),
+            Effect::Compact { tag, job } => crate::compaction::begin(&self.shared, key, tag, job),
             Effect::Report { message } => tracing::warn!(topic = self.topic_name(key), message, "trouble with a topic"),
+            Effect::Deserted => {
+                if let Some(name) = self.topic_name_of(key) {
+                    crate::removal::delete_deserted(&self.shared, name);
+                }
+            }
             Effect::Unload { reason } => {
                 tracing::warn!(topic = self.topic_name(key), reason, "letting go of a topic");
                 self.begin_unload(key);
@@ -476,6 +512,7 @@ impl Worker {
             _ => Vec::new(),
         };
         self.timers.disarm(hosted.armed, key.slot, key.generation);
+        self.callers.forget(key);
         if hosted.deleting {
             self.names.insert(name.clone(), Named::Deleting(std::mem::take(&mut waiting)));
         }
@@ -491,8 +528,12 @@ impl Worker {
         }
     }
 
+    fn topic_name_of(&mut self, key: TopicRef) -> Option<TopicName> {
+        self.topics.get_mut(key.slot, key.generation).map(|hosted| hosted.topic.name().clone())
+    }
+
     fn topic_name(&mut self, key: TopicRef) -> String {
-        self.topics.get_mut(key.slot, key.generation).map(|h| h.topic.name().to_string()).unwrap_or_default()
+        self.topic_name_of(key).map(|name| name.to_string()).unwrap_or_default()
     }
 }
 
@@ -513,7 +554,11 @@ impl Opener {
 /// The worker that owns the connection an effect is for.
 fn effect_connection(effect: &Effect) -> Option<u16> {
     match effect {
-        Effect::Receipt { to, .. } | Effect::Refused { to, .. } | Effect::Forgotten { to, .. } => Some(to.connection.worker),
+        Effect::Receipt { to, .. }
+        | Effect::Refused { to, .. }
+        | Effect::Forgotten { to, .. }
+        | Effect::Held { to, .. }
+        | Effect::Released { to, .. } => Some(to.connection.worker),
         Effect::Deliver { to, .. } => Some(to.connection.worker),
         Effect::Reply { to, .. } => Some(to.worker),
         _ => None,

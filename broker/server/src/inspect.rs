@@ -1,8 +1,11 @@
 //! Numbers, copied from their owners.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
+use ledger::{EntryId, LedgerId, ReadRange};
 use tokio::sync::oneshot;
 use topic::stats::TopicStats;
 use wire::TopicName;
@@ -21,17 +24,24 @@ pub(crate) async fn topic_stats(shared: &Arc<Shared>, name: TopicName) -> Result
     let caller = Opener::Caller(Box::new(move |outcome| {
         let stats = match outcome {
             Ok((worker, key)) => worker.topics.get_mut(key.slot, key.generation).map(|h| h.topic.stats()).ok_or(TopicError::Gone),
-            Err(LoadError::NotFound(_) | LoadError::NoSuchPartition { .. } | LoadError::Deleted(_) | LoadError::Partitioned(_)) => {
-                Err(TopicError::NotFound(wanted))
-            }
-            Err(LoadError::NoSuchNamespace(_)) => Err(TopicError::NoSuchNamespace(wanted.namespace())),
-            Err(LoadError::Draining) => Err(TopicError::Gone),
-            Err(error) => Err(TopicError::Storage(error.to_string())),
+            Err(error) => Err(not_loaded(wanted, &error)),
         };
         drop(tell.send(stats));
     }));
     shared.post(shared.owner(&name), Letter::Open { name, opener: caller });
     told.await.map_err(|_| TopicError::Gone)?
+}
+
+/// Why a caller cannot have a topic.
+pub(crate) fn not_loaded(name: TopicName, error: &LoadError) -> TopicError {
+    match error {
+        LoadError::NotFound(_) | LoadError::NoSuchPartition { .. } | LoadError::Deleted(_) | LoadError::Partitioned(_) => {
+            TopicError::NotFound(name)
+        }
+        LoadError::NoSuchNamespace(_) => TopicError::NoSuchNamespace(name.namespace()),
+        LoadError::Draining => TopicError::Gone,
+        error => TopicError::Storage(error.to_string()),
+    }
 }
 
 pub(crate) async fn server_stats(shared: &Arc<Shared>, topics: bool) -> Result<ServerStats, TopicError> {
@@ -63,6 +73,27 @@ fn worker_stats(worker: &mut Worker, topics: bool) -> (WorkerStats, Vec<(TopicNa
         false => Vec::new(),
     };
     (counters, topics)
+}
+
+/// Reads stored entries; see [`Handle::entries`].
+pub(crate) async fn entries(
+    shared: &Shared,
+    ledger: i64,
+    entries: RangeInclusive<i64>,
+    max_bytes: usize,
+) -> Result<Vec<(i64, Bytes)>, TopicError> {
+    let (tell, told) = oneshot::channel();
+    let (from, last) = entries.into_inner();
+    let range = ReadRange {
+        ledger: LedgerId(ledger),
+        from: EntryId(from),
+        last: EntryId(last),
+        max_entries: usize::try_from(last.saturating_sub(from).saturating_add(1)).unwrap_or(0),
+        max_bytes,
+    };
+    shared.store.read(range, Box::new(move |read| drop(tell.send(read))));
+    let read = told.await.map_err(|_| TopicError::Gone)?.map_err(|error| TopicError::Storage(error.to_string()))?;
+    Ok(read.into_iter().map(|entry| (entry.id.0, entry.bytes)).collect())
 }
 
 /// Every worker answers, the log takes appends, metadata can be read.

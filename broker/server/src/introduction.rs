@@ -58,10 +58,11 @@ impl Worker {
             data: data.as_bytes().to_vec(),
             certificate: None,
         });
-        let shared = self.shared.clone();
+        let (shared, from) = (self.shared.clone(), connection.address.ip());
         self.shared.control.run(move || {
             let Some(auth) = &shared.auth else { return };
-            let outcome = auth.identify(&shown).and_then(|who| auth.speak_for(who, original.as_deref(), shown_to_proxy.as_ref()));
+            let outcome =
+                auth.identify_from(from, &shown).and_then(|who| auth.speak_for(who, original.as_deref(), shown_to_proxy.as_ref()));
             shared.post(key.worker, Letter::Judgement(Box::new(move |worker| worker.judged(key, peer, version, outcome))));
         });
         Ok(())

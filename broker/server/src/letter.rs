@@ -2,7 +2,8 @@
 
 use ledger::{LedgerId, Position, StoreError};
 use topic::{
-    Ack, AttachConsumer, AttachProducer, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, Publish, ReadOutcome, SeekTo, Tag,
+    Ack, AttachConsumer, AttachProducer, CompactionDone, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, Publish,
+    ReadOutcome, SeekTo, Tag,
 };
 use wire::{Command, TopicName};
 
@@ -69,6 +70,7 @@ impl Letter {
                     | TopicEvent::ReadDone(_)
                     | TopicEvent::LedgerCreated { .. }
                     | TopicEvent::Changed { .. }
+                    | TopicEvent::Compacted { .. }
             ),
             Letter::Open { .. } | Letter::Call(_) => false,
         }
@@ -109,4 +111,5 @@ pub(crate) enum TopicEvent {
     ReadDone(ReadOutcome),
     LedgerCreated { tag: Tag, outcome: Result<LedgerId, StoreError> },
     Changed { tag: Tag, outcome: Result<i64, String> },
+    Compacted { tag: Tag, outcome: Result<CompactionDone, String> },
 }

@@ -89,7 +89,7 @@ fn hand_over(accepted: Accepted, shared: &Shared, loads: &mut Vec<usize>) {
         return;
     }
     loads.clear();
-    loads.extend(shared.loads.iter().map(|l| l.load(Ordering::Relaxed)));
+    loads.extend(shared.loads.iter().take(shared.settings.loops()).map(|l| l.load(Ordering::Relaxed)));
     let worker = connection_worker(loads, &mut |n| fastrand::usize(..n));
     shared.loads[worker].fetch_add(1, Ordering::Relaxed);
     shared.mailboxes[worker].post(Letter::Accepted(accepted));

@@ -8,12 +8,15 @@ use std::sync::mpsc;
 use ledger::{
     Cursor, CursorState, Done, LedgerId, LedgerList, LedgerStore, ManagedLedger, Position, Purpose, ReadRange, Sealed, StoreError,
 };
+use metadata::namespaces::Policies;
 use metadata::{Expected, MetadataError, MetadataStore, Rejected, Transaction};
-use topic::{DEDUPLICATION_CURSOR, Sequences, StoredCursor, TopicSettings};
+use topic::{COMPACTION_CURSOR, Compacted, DEDUPLICATION_CURSOR, Sequences, StoredCursor, TopicSettings};
 use wire::{ServerError, TopicName};
 
 use crate::catalog;
 use crate::clock::wall_ms;
+use crate::handle::TopicError;
+use crate::policies;
 use crate::settings::ServerSettings;
 
 /// What one read of a replay asks for at most.
@@ -23,7 +26,7 @@ const REPLAY_BYTES: usize = 4 << 20;
 /// What to load.
 pub(crate) struct LoadRequest {
     pub(crate) name: TopicName,
-    /// Whether it may come into being by this.
+    /// Whether somebody wants it to come into being by this.
     pub(crate) create: bool,
 }
 
@@ -33,8 +36,19 @@ pub(crate) struct LoadedTopic {
     pub(crate) version: i64,
     pub(crate) cursors: Vec<StoredCursor>,
     pub(crate) settings: TopicSettings,
+    /// What is said of it alone.
+    pub(crate) own: Policies,
+    /// What an earlier compaction left.
+    pub(crate) compacted: Option<Compacted>,
     /// What producers have published, if messages that are sent twice are to be recognised.
     pub(crate) sequences: Option<Sequences>,
+}
+
+/// A topic that stores nothing, ready to be hosted.
+pub(crate) struct LoadedVolatile {
+    pub(crate) settings: TopicSettings,
+    /// What is said of it alone.
+    pub(crate) own: Policies,
 }
 
 /// Why it was not loaded.
@@ -50,6 +64,8 @@ pub(crate) enum LoadError {
     Deleted(String),
     #[error("{0} is a partitioned topic: use its partitions")]
     Partitioned(String),
+    #[error("{0}")]
+    TooMany(String),
     #[error("another owner took {0}")]
     Conflict(String),
     #[error("metadata of {topic}: {error}")]
@@ -71,7 +87,7 @@ impl LoadError {
             LoadError::NoSuchNamespace(_) | LoadError::NotFound(_) | LoadError::NoSuchPartition { .. } | LoadError::Deleted(_) => {
                 ServerError::TopicNotFound
             }
-            LoadError::Partitioned(_) => ServerError::NotAllowedError,
+            LoadError::Partitioned(_) | LoadError::TooMany(_) => ServerError::NotAllowedError,
             LoadError::Forbidden(_) => ServerError::AuthorizationError,
             LoadError::Unreadable { .. } => ServerError::PersistenceError,
             LoadError::Conflict(_) | LoadError::Metadata { .. } | LoadError::Storage { .. } | LoadError::Draining => {
@@ -102,14 +118,20 @@ pub(crate) fn load_non_persistent(
     metadata: &dyn MetadataStore,
     settings: &ServerSettings,
     request: &LoadRequest,
-) -> Result<Box<TopicSettings>, LoadError> {
+) -> Result<Box<LoadedVolatile>, LoadError> {
     let failed = |error| LoadError::Metadata { topic: request.name.to_string(), error };
     if !catalog::namespace_exists(metadata, &request.name.namespace()).map_err(failed)? {
         return Err(LoadError::NoSuchNamespace(request.name.namespace_str().to_owned()));
     }
     let partitions = catalog::partition_count(metadata, &request.name.partitioned()).map_err(failed)?;
-    may_be_created(&request.name, partitions, request.create)?;
-    Ok(Box::new(settings.topic.clone()))
+    let said = policies::said(metadata, &request.name).map_err(failed)?;
+    may_be_created(&request.name, partitions, request.create && creates(settings, &said.namespace))?;
+    Ok(Box::new(LoadedVolatile { settings: said.settings(settings, &request.name), own: said.topic }))
+}
+
+/// Whether topics of a namespace come into being by being used.
+fn creates(settings: &ServerSettings, namespace: &Policies) -> bool {
+    namespace.auto_topic_creation().map_or(settings.auto_topic_creation, |creation| creation.allow)
 }
 
 /// A missing topic comes into being only if its name is free: not a partitioned topic's, nor that of a partition beyond the count.
@@ -133,7 +155,8 @@ struct Load<'a> {
 
 impl Load<'_> {
     fn run(&self, create: bool) -> Result<LoadedTopic, LoadError> {
-        let (list, expected) = self.stored_list(create)?;
+        let said = policies::said(self.metadata, self.name).map_err(|e| self.metadata(e))?;
+        let (list, expected) = self.stored_list(create && creates(self.settings, &said.namespace))?;
         let sealed = match list.ledgers.last() {
             Some(last) => self.fence(last.id)?,
             None => None,
@@ -149,8 +172,8 @@ impl Load<'_> {
             self.store.delete(dropped, Box::new(|_| ()));
         }
         let mut cursors = self.cursors()?;
-        let settings =
-            crate::policies::settings(self.metadata, &self.name.namespace(), &self.settings.topic).map_err(|e| self.metadata(e))?;
+        let compacted = self.compacted(&cursors)?;
+        let settings = said.settings(self.settings, self.name);
         let sequences = match settings.deduplication.enabled {
             true => Some(self.sequences(&ledger, &cursors)?),
             false => {
@@ -158,7 +181,7 @@ impl Load<'_> {
                 None
             }
         };
-        Ok(LoadedTopic { ledger, version, cursors, settings, sequences })
+        Ok(LoadedTopic { ledger, version, cursors, settings, own: said.topic, compacted, sequences })
     }
 
     fn stored_list(&self, create: bool) -> Result<(LedgerList, Expected), LoadError> {
@@ -172,6 +195,13 @@ impl Load<'_> {
         }
         let partitions = catalog::partition_count(self.metadata, &self.name.partitioned()).map_err(|e| self.metadata(e))?;
         may_be_created(self.name, partitions, create)?;
+        // The partitions of a topic were counted when it was created.
+        if partitions.is_none() {
+            policies::require_room(self.metadata, self.settings, self.name, 1).map_err(|error| match error {
+                TopicError::Metadata(error) => self.metadata(error),
+                other => LoadError::TooMany(other.to_string()),
+            })?;
+        }
         Ok((LedgerList::default(), Expected::Absent))
     }
 
@@ -212,6 +242,19 @@ impl Load<'_> {
         let entries = wait(|done| self.store.read(range, done)).map_err(|e| self.storage(e))?;
         let entry = entries.first().ok_or_else(|| self.unreadable(format!("cursor state {last} is missing")))?;
         Cursor::decode_position(&entry.bytes).map(Some).map_err(|reason| self.unreadable(reason))
+    }
+
+    /// What the cursor of compactions names; none if there is no such cursor, or the ledger is gone.
+    fn compacted(&self, cursors: &[StoredCursor]) -> Result<Option<Compacted>, LoadError> {
+        let Some(cursor) = cursors.iter().find(|cursor| cursor.subscription == COMPACTION_CURSOR) else { return Ok(None) };
+        let Some(ledger) = topic::compacted_ledger(&cursor.state.properties) else { return Ok(None) };
+        match self.fence(ledger)? {
+            Some(Sealed { last, bytes }) => Ok(Some(Compacted { ledger, last, horizon: cursor.state.mark_delete, bytes })),
+            None => {
+                tracing::error!(topic = %self.name, %ledger, "the compacted ledger is gone: its messages are lost unless the topic still has them");
+                Ok(None)
+            }
+        }
     }
 
     /// The sequence ids that were saved, and those of the entries stored since, read a batch at a time.

@@ -45,7 +45,7 @@ impl Worker {
         job: impl FnOnce(&dyn MetadataStore) -> Command + Send + 'static,
     ) {
         let shared = self.shared.clone();
-        let max = shared.settings.max_lookups;
+        let max = self.settings.max_lookups;
         if shared.lookups.fetch_add(1, Ordering::Relaxed) >= max {
             shared.lookups.fetch_sub(1, Ordering::Relaxed);
             let message = format!("{max} lookups are being answered, the most there may be (maxConcurrentLookupRequest): try again");
@@ -107,13 +107,11 @@ impl Worker {
             Ok(name) => name,
             Err((error, message)) => return self.tell(key, &partitions_failed(request_id, error, message)),
         };
-        let create = self.shared.settings.auto_topic_creation && get.metadata_auto_creation_enabled();
-        let auto_partitions = self.shared.settings.auto_topic_partitions.filter(|_| create);
-        let limit = self.shared.settings.max_partitions;
+        let (shared, create) = (self.shared.clone(), get.metadata_auto_creation_enabled());
         let fail = move |error, message| partitions_failed(request_id, error, message);
         let wanted = (Wanted::Use(name.clone()), "Client is not authorized to Get Partition Metadata");
         self.answer_from_metadata(key, fail, wanted, move |metadata| {
-            match catalog::partitions_for_client(metadata, &name, create, auto_partitions, limit) {
+            match catalog::partitions_for_client(metadata, &shared.live(), &name, create) {
                 Ok(partitions) => proto::CommandPartitionedTopicMetadataResponse {
                     partitions: Some(partitions),
                     request_id,
@@ -124,7 +122,9 @@ impl Worker {
                 Err(error @ (TopicError::NoSuchNamespace(_) | TopicError::NotFound(_))) => {
                     partitions_failed(request_id, ServerError::TopicNotFound, error.to_string())
                 }
-                Err(error @ TopicError::NotAllowed(_)) => partitions_failed(request_id, ServerError::NotAllowedError, error.to_string()),
+                Err(error @ (TopicError::NotAllowed(_) | TopicError::TooMany(_))) => {
+                    partitions_failed(request_id, ServerError::NotAllowedError, error.to_string())
+                }
                 Err(error) => partitions_failed(request_id, ServerError::MetadataError, error.to_string()),
             }
         });

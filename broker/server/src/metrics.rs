@@ -42,12 +42,22 @@ pub struct WorkerStats {
     pub authentication_failures: u64,
     /// Bytes of publishes waiting for the disk.
     pub pending_publish_bytes: u64,
+    /// Bytes of publishes that wait because a rate is spent, with what each takes besides; they hold the budget for publishes, too.
+    pub held_publish_bytes: u64,
     /// Bytes waiting to be sent to peers that do not take them.
     pub out_buffer_bytes: u64,
     /// Bytes in the entry cache.
     pub cache_bytes: u64,
     /// Loaded topics.
     pub topics: u64,
+    /// Messages that its connections sent and that were taken on.
+    pub messages_in: u64,
+    /// Their bytes.
+    pub bytes_in: u64,
+    /// Messages given to its connections.
+    pub messages_out: u64,
+    /// Their bytes.
+    pub bytes_out: u64,
     /// Times that the loop had nothing to do and went to sleep.
     pub sleeps: u64,
     /// CPU time of its thread.

@@ -41,8 +41,9 @@ fn of_topic(metadata: &dyn MetadataStore, topic: &str, referred: &mut HashSet<Le
     }
     for cursor in children(metadata, topic)? {
         if let Some(stored) = metadata.get(&cursor).map_err(|e| e.to_string())? {
-            let (_, ledger, _) = Cursor::decode_record(&stored.value).map_err(unreadable)?;
+            let (state, ledger, _) = Cursor::decode_record(&stored.value).map_err(unreadable)?;
             referred.extend(ledger);
+            referred.extend(topic::compacted_ledger(&state.properties));
         }
     }
     Ok(())

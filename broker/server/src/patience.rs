@@ -33,6 +33,9 @@ impl Worker {
     /// Reads some of the letters that may wait; the rest wait for the next turn.
     pub(crate) fn read_patient(&mut self, me: &Rc<RefCell<Worker>>) {
         let read = self.read_held();
+        if read > 0 || !self.patience.letters.is_empty() {
+            self.catch_up.live(self.now.monotonic_ms);
+        }
         for _ in read..PER_TURN {
             let Some(letter) = self.patience.letters.pop_front() else { return };
             match letter {

@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use wire::TopicName;
 
-/// The worker that owns a topic; the same for every caller as long as the pool has the same size.
+/// The worker that owns a topic; the same for every caller as long as as many loops work.
 pub(crate) fn topic_worker(name: &TopicName, workers: usize) -> u16 {
     let mut hasher = DefaultHasher::new();
     name.hash(&mut hasher);

@@ -46,15 +46,27 @@ pub(crate) async fn delete_topic(shared: &Arc<Shared>, name: TopicName, force: b
     if !name.is_persistent() && !shared.volatile_topics.contains(&name) {
         return Err(TopicError::NotFound(name));
     }
-    let removal = Removal { topics: vec![name], parent: None, force };
+    let removal = Removal { topics: vec![name], parent: None, force: Force::from(force) };
     to_the_end(shared, removal.run(shared.clone())).await
+}
+
+/// Deletes a topic that nobody uses, unless somebody comes first. Nobody waits for it.
+pub(crate) fn delete_deserted(shared: &Arc<Shared>, name: TopicName) {
+    let removal = Removal { topics: vec![name.clone()], parent: None, force: Force::Subscriptions };
+    let work = removal.run(shared.clone());
+    tokio::task::spawn_local(async move {
+        match work.await {
+            Ok(()) => tracing::info!(topic = %name, "an inactive topic was deleted"),
+            Err(error) => tracing::debug!(topic = %name, %error, "an inactive topic was not deleted"),
+        }
+    });
 }
 
 pub(crate) async fn delete_partitioned(shared: &Arc<Shared>, name: TopicName, force: bool) -> Result<(), TopicError> {
     let handle = Handle { shared: shared.clone() };
     let Some(count) = handle.partitions(name.clone()).await? else { return Err(TopicError::NotFound(name)) };
     let partitions = (0..count).map(|index| name.partition(index).map_err(|e| TopicError::NotAllowed(e.to_string())));
-    let removal = Removal { topics: partitions.collect::<Result<_, _>>()?, parent: Some(name), force };
+    let removal = Removal { topics: partitions.collect::<Result<_, _>>()?, parent: Some(name), force: Force::from(force) };
     to_the_end(shared, removal.run(shared.clone())).await
 }
 
@@ -74,7 +86,22 @@ struct Removal {
     topics: Vec<TopicName>,
     /// The partitioned topic whose partitions these are.
     parent: Option<TopicName>,
-    force: bool,
+    force: Force,
+}
+
+/// What does not keep a topic from being deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Force {
+    Nothing,
+    /// Subscriptions without consumers.
+    Subscriptions,
+    Anything,
+}
+
+impl From<bool> for Force {
+    fn from(force: bool) -> Force {
+        if force { Force::Anything } else { Force::Nothing }
+    }
 }
 
 impl Removal {
@@ -115,9 +142,9 @@ fn forget(
     metadata: &dyn MetadataStore,
     topics: &[TopicName],
     parent: Option<&TopicName>,
-    force: bool,
+    force: Force,
 ) -> Result<Vec<ledger::LedgerId>, TopicError> {
-    if !force {
+    if force == Force::Nothing {
         for name in topics {
             let subscriptions = catalog::subscriptions(metadata, name)?;
             if subscriptions > 0 {
@@ -143,7 +170,7 @@ fn forget(
 impl Worker {
     /// Takes a topic's name so that it can be deleted: answers when nothing of the topic is loaded and nothing will be, or
     /// why not. Ended by [`end_delete`](Self::end_delete).
-    fn begin_delete(&mut self, name: TopicName, force: bool, tell: Tell) {
+    fn begin_delete(&mut self, name: TopicName, force: Force, tell: Tell) {
         let (key, waiting) = match self.names.get_mut(&name) {
             None => {
                 self.names.insert(name, Named::Deleting(Vec::new()));
@@ -166,8 +193,13 @@ impl Worker {
             return drop(tell.send(Err(being_deleted(&name))));
         }
         let (producers, consumers) = (hosted.topic.producers(), hosted.topic.consumers() + waiting);
-        let subscriptions = hosted.topic.stats().subscriptions.len();
-        if !force && producers + consumers + subscriptions > 0 {
+        let subscriptions = hosted.topic.subscriptions();
+        let in_the_way = match force {
+            Force::Anything => 0,
+            Force::Subscriptions => producers + consumers,
+            Force::Nothing => producers + consumers + subscriptions,
+        };
+        if in_the_way > 0 {
             return drop(tell.send(Err(TopicError::InUse { topic: name, producers, consumers, subscriptions })));
         }
         hosted.deleting = true;

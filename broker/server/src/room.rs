@@ -1,17 +1,17 @@
 //! What a worker hosts under a topic's name: a topic that stores its messages, or one that passes them on and forgets them.
 
 use topic::stats::TopicStats;
-use topic::{AttachConsumer, AttachProducer, NonPersistentTopic, Topic, TopicSettings, Turn};
+use topic::{AttachConsumer, AttachProducer, NonPersistentTopic, Topic, Turn};
 use wire::TopicName;
 
 use crate::letter::TopicEvent;
-use crate::loader::LoadedTopic;
+use crate::loader::{LoadedTopic, LoadedVolatile};
 
 /// A topic that can be hosted.
 #[allow(clippy::large_enum_variant, reason = "nearly all are of the larger kind, and one pointer less is followed")]
 pub(crate) enum Loaded {
     Persistent(LoadedTopic),
-    NonPersistent(Box<TopicSettings>),
+    NonPersistent(Box<LoadedVolatile>),
 }
 
 /// A hosted topic.
@@ -65,6 +65,14 @@ impl Room {
         }
     }
 
+    /// Subscriptions that users made.
+    pub(crate) fn subscriptions(&self) -> usize {
+        match self {
+            Room::Persistent(topic) => topic.subscriptions(),
+            Room::NonPersistent(topic) => topic.stats().subscriptions.len(),
+        }
+    }
+
     /// See [`Topic::held_messages`]; nothing is held of a topic that stores nothing.
     pub(crate) fn held_messages(&self) -> u64 {
         match self {
@@ -73,9 +81,16 @@ impl Room {
         }
     }
 
-    pub(crate) fn set_crowded(&mut self, turn: &mut Turn<'_>, most: Option<u64>) {
+    pub(crate) fn set_crowded(&mut self, most: Option<u64>) {
         if let Room::Persistent(topic) = self {
-            topic.set_crowded(turn, most);
+            topic.set_crowded(most);
+        }
+    }
+
+    /// See [`Topic::serve`]; a topic that stores nothing has sent everything by then.
+    pub(crate) fn serve(&mut self, turn: &mut Turn<'_>) {
+        if let Room::Persistent(topic) = self {
+            topic.serve(turn);
         }
     }
 
@@ -96,13 +111,14 @@ impl Room {
     pub(crate) fn next_deadline(&self) -> Option<u64> {
         match self {
             Room::Persistent(topic) => topic.next_deadline(),
-            Room::NonPersistent(_) => None,
+            Room::NonPersistent(topic) => topic.next_deadline(),
         }
     }
 
     pub(crate) fn tick(&mut self, turn: &mut Turn<'_>) {
-        if let Room::Persistent(topic) = self {
-            topic.tick(turn);
+        match self {
+            Room::Persistent(topic) => topic.tick(turn),
+            Room::NonPersistent(topic) => topic.tick(turn),
         }
     }
 
@@ -143,6 +159,10 @@ pub(crate) fn tell(topic: &mut NonPersistentTopic, turn: &mut Turn<'_>, event: T
         TopicEvent::LastMessageId { key, request } => topic.last_message_id(turn, key, request),
         TopicEvent::ConsumerStats { key, request } => topic.consumer_stats(turn, key, request),
         // What was sent is gone, and storage was asked for nothing.
-        TopicEvent::Redeliver { .. } | TopicEvent::ReadDone(_) | TopicEvent::LedgerCreated { .. } | TopicEvent::Changed { .. } => {}
+        TopicEvent::Redeliver { .. }
+        | TopicEvent::ReadDone(_)
+        | TopicEvent::LedgerCreated { .. }
+        | TopicEvent::Changed { .. }
+        | TopicEvent::Compacted { .. } => {}
     }
 }

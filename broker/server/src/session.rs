@@ -53,7 +53,7 @@ impl Worker {
     pub(crate) fn received(&mut self, key: ConnectionKey, buffer: &mut BytesMut) -> usize {
         let now = self.now.monotonic_ms;
         let log_is_full = self.shared.log_room.is_spent(self.index);
-        let budget = if log_is_full { 0 } else { self.shared.settings.publish_share() };
+        let budget = if log_is_full { 0 } else { self.shares.publish_bytes };
         loop {
             let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return 0 };
             connection.heard_ms = now;
@@ -133,7 +133,7 @@ impl Worker {
     }
 
     fn publish(&mut self, key: ConnectionKey, send: &wire::Send, payload: Bytes) -> Result<(), Offence> {
-        let max_pending = self.shared.settings.max_pending_publishes;
+        let max_pending = self.settings.max_pending_publishes;
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return Ok(()) };
         let Some((topic, slot)) = connection.producers.get(&send.producer_id).and_then(Route::attached) else {
             // A producer that was closed a moment ago may have SENDs on the way.
@@ -150,9 +150,12 @@ impl Worker {
             self.tell_refusal(key, send.producer_id, send.sequence_id, ServerError::ChecksumError, error.to_string());
             return Ok(());
         }
+        let messages = u64::from(send.messages());
         connection.pending_publishes += 1;
         let full = connection.pending_publishes >= max_pending;
         self.publish_bytes += payload.len();
+        self.stats.messages_in += messages;
+        self.stats.bytes_in += payload.len() as u64;
         let publish = Publish {
             key: ProducerKey { connection: key, id: send.producer_id },
             slot,
@@ -203,7 +206,7 @@ impl Worker {
             Ok(name) => name,
             Err((error, message)) => return self.tell_error(key, request, error, &message),
         };
-        let limit = self.shared.settings.max_clients_per_connection;
+        let limit = self.settings.max_clients_per_connection;
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
         if connection.is_crowded(limit) && !connection.producers.contains_key(&command.producer_id) {
             return self.tell_error(key, request, ServerError::NotAllowedError, &crowded(limit));
@@ -253,7 +256,7 @@ impl Worker {
             Ok(policy) => policy,
             Err(message) => return self.tell_error(key, request, ServerError::ConsumerAssignError, &message),
         };
-        let limit = self.shared.settings.max_clients_per_connection;
+        let limit = self.settings.max_clients_per_connection;
         let Some(connection) = self.connections.get_mut(key.slot, key.generation) else { return };
         if connection.is_crowded(limit) && !connection.consumers.contains_key(&command.consumer_id) {
             return self.tell_error(key, request, ServerError::NotAllowedError, &crowded(limit));
@@ -274,6 +277,8 @@ impl Worker {
             priority: command.priority_level(),
             epoch: command.consumer_epoch,
             key_shared,
+            read_compacted: command.read_compacted(),
+            subscription_properties: properties(command.subscription_properties.clone()),
             name: command.consumer_name.clone().filter(|n| !n.is_empty()).unwrap_or_else(|| format!("{:010x}", fastrand::u64(..) >> 24)),
             properties: properties(command.metadata.clone()),
             subscription: command.subscription.clone(),

@@ -4,14 +4,12 @@ use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use metadata::namespaces::Policies;
 use metadata::schemas::Defaults;
 use topic::TopicSettings;
 
 use crate::auth::AuthSettings;
 use crate::tls::TlsSettings;
-
-/// What a connection may hold when all together hold more than they should: enough to keep one busy.
-const SCARCE_OUT_BYTES: usize = 16 * 1024;
 
 /// A socket to open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +37,8 @@ pub struct ServerSettings {
     pub cluster: String,
     /// Event loops.
     pub io_threads: NonZeroUsize,
+    /// How many of them get topics and connections at most.
+    pub working_loops: NonZeroUsize,
     /// How long a busy loop lets pass from the beginning of a turn to that of the next; zero never rests.
     pub turn_interval: Duration,
     /// How often rates are made anew.
@@ -71,6 +71,8 @@ pub struct ServerSettings {
     pub max_pending_publishes: usize,
     /// Bytes of publishes that may wait for the disk, all connections together.
     pub publish_buffer_bytes: usize,
+    /// Bytes of publishes of one connection that topics may hold back because their rates are spent.
+    pub held_publish_bytes: usize,
     /// Bytes of blocks that may be on their way to the log, all workers together.
     pub log_queue_bytes: usize,
     /// Bytes of the entry cache, all workers together.
@@ -117,22 +119,18 @@ pub struct ServerSettings {
     pub unacked: Option<CrowdLimit>,
     /// Settings of topics.
     pub topic: TopicSettings,
+    /// What the configuration says of what namespaces and topics may say otherwise; it speaks over `topic`.
+    pub policies: Policies,
 }
 
 impl ServerSettings {
+    /// Event loops that get topics and connections.
+    pub(crate) fn loops(&self) -> usize {
+        self.io_threads.min(self.working_loops).get()
+    }
+
     /// One worker's share of a total.
     pub(crate) fn share(&self, total: usize) -> usize {
-        total / self.io_threads.get()
-    }
-
-    /// Bytes of publishes that one worker's connections may have waiting. Never nothing: a single message is always let
-    /// through, however large, and what was stopped for it goes on when it is answered.
-    pub(crate) fn publish_share(&self) -> usize {
-        self.share(self.publish_buffer_bytes).max(1)
-    }
-
-    /// Bytes that a connection may hold before its consumers get nothing more, when its worker's connections hold `held` in all.
-    pub(crate) fn out_limit(&self, held: usize) -> usize {
-        if held < self.share(self.out_buffers_bytes) { self.out_buffer_bytes } else { self.out_buffer_bytes.min(SCARCE_OUT_BYTES) }
+        total / self.loops()
     }
 }

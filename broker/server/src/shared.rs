@@ -1,9 +1,10 @@
 //! What all workers read: set once at the start, or behind locks that the road of a message never touches.
 
 use std::future::Future;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use ledger::{LedgerStore, StoreHealth};
 use metadata::{MetadataError, MetadataStore};
@@ -11,7 +12,9 @@ use tokio::sync::watch;
 use wire::TopicName;
 
 use crate::admission::Admission;
-use crate::auth::{Access, Auth, Credentials, Denied, Identity, Wanted};
+use crate::auth::{Access, Auth, Credentials, Denied, Identity, Unproven, Wanted};
+use crate::bustle::Bustle;
+use crate::compaction::Compactions;
 use crate::control::Control;
 use crate::crowding::Crowding;
 use crate::handle::Endpoints;
@@ -31,7 +34,10 @@ pub type HttpService = Arc<dyn Fn(Stream, Caller) -> Pin<Box<dyn Future<Output =
 
 /// See the module.
 pub(crate) struct Shared {
+    /// As it was started.
     pub(crate) settings: ServerSettings,
+    /// As it is now: see `live.rs`.
+    pub(crate) live: RwLock<Arc<ServerSettings>>,
     pub(crate) endpoints: Endpoints,
     /// Keys and certificates, where TLS is spoken.
     pub(crate) tls: Option<Tls>,
@@ -40,6 +46,7 @@ pub(crate) struct Shared {
     pub(crate) mailboxes: Vec<Mailbox<Letter>>,
     /// Connections by worker.
     pub(crate) loads: Vec<AtomicUsize>,
+    pub(crate) bustle: Bustle,
     pub(crate) crowding: Crowding,
     pub(crate) admission: Admission,
     pub(crate) counters: SharedCounters,
@@ -47,6 +54,7 @@ pub(crate) struct Shared {
     pub(crate) log_room: LogRoom,
     pub(crate) metadata: Arc<dyn MetadataStore>,
     pub(crate) control: Control,
+    pub(crate) compactions: Compactions,
     /// Set right after the rest, since it holds a handle to it.
     pub(crate) http: OnceLock<HttpService>,
     /// Who watches which topics there are.
@@ -63,14 +71,16 @@ pub(crate) struct Shared {
     pub(crate) failed: watch::Sender<Option<String>>,
     /// Set when a drain begins: nothing is loaded any more.
     pub(crate) draining: AtomicBool,
-    /// Counts changes of namespace policies, so that a load notices one that came while it was reading.
+    /// Counts changes of policies, so that a load notices one that came while it was reading.
     pub(crate) policy_changes: AtomicU64,
+    /// Held while policies are read and topics are told, so that what they are told never goes back in time.
+    pub(crate) telling_policies: Mutex<()>,
 }
 
 impl Shared {
     /// The worker that owns, or would own, a topic.
     pub(crate) fn owner(&self, name: &TopicName) -> u16 {
-        crate::placement::topic_worker(name, self.mailboxes.len())
+        crate::placement::topic_worker(name, self.settings.loops())
     }
 
     /// Whether somebody may do something. Reads metadata: for control threads.
@@ -79,10 +89,19 @@ impl Shared {
     }
 
     /// Who shows these credentials, if they may do what they ask for. Blocks: for control threads.
-    pub(crate) fn admit(&self, shown: &Credentials, original: Option<&str>, access: Access) -> Result<Option<Identity>, Denied> {
+    pub(crate) fn admit(
+        &self,
+        from: IpAddr,
+        shown: &Credentials,
+        original: Option<&str>,
+        access: Access,
+    ) -> Result<Option<Identity>, Denied> {
         let Some(auth) = &self.auth else { return Ok(None) };
-        let who = auth.identify(shown).and_then(|who| auth.speak_for(who, original, None));
-        let who = who.map_err(|error| Denied::Unproven(error.to_string()))?;
+        let who = auth.identify_from(from, shown).and_then(|who| auth.speak_for(who, original, None));
+        let who = who.map_err(|error| match error {
+            Unproven::Again(seconds) => Denied::Again(seconds),
+            other => Denied::Unproven(other.to_string()),
+        })?;
         let wanted = Wanted::from(access);
         match self.allows(&who, &wanted) {
             Ok(true) => Ok(Some(who)),

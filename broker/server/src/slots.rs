@@ -40,6 +40,16 @@ impl<T> Slots<T> {
         self.slab.len()
     }
 
+    /// Every value is in a slot below this one.
+    pub(crate) fn end(&self) -> usize {
+        self.slab.capacity()
+    }
+
+    /// What is in a slot now, of whatever generation.
+    pub(crate) fn at(&mut self, slot: usize) -> Option<&mut T> {
+        self.slab.get_mut(slot).map(|(_, value)| value)
+    }
+
     /// Slot, generation and value of each.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (u32, u32, &mut T)> {
         self.slab.iter_mut().map(|(slot, (generation, value))| (u32::try_from(slot).unwrap_or(u32::MAX), *generation, value))

@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, mpsc};
+use std::sync::{Arc, Mutex, OnceLock, RwLock, mpsc};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
@@ -16,6 +16,8 @@ use tokio::sync::watch;
 
 use crate::admission::Admission;
 use crate::auth::Auth;
+use crate::bustle::Bustle;
+use crate::compaction::Compactions;
 use crate::control::Control;
 use crate::crowding::Crowding;
 use crate::handle::{Endpoints, Handle};
@@ -54,7 +56,7 @@ pub struct Server {
     handle: Handle,
     threads: Vec<JoinHandle<()>>,
     /// Ends with the server.
-    _policies: [Watch; 2],
+    _policies: (policies::Followed, [Watch; 2]),
 }
 
 /// Reads keys and certificates, and binds every address of the settings.
@@ -116,6 +118,7 @@ impl Bound {
             auth: self.auth,
             mailboxes: (0..workers).map(|_| Mailbox::new()).collect(),
             loads: (0..workers).map(|_| AtomicUsize::new(0)).collect(),
+            bustle: Bustle::new(workers, Instant::now()),
             crowding: Crowding::new(self.settings.unacked, workers),
             admission: Admission::new(&self.settings),
             counters: SharedCounters::default(),
@@ -123,6 +126,7 @@ impl Bound {
             log_room: LogRoom::new(self.settings.log_queue_bytes, workers),
             metadata,
             control: Control::start(self.settings.control_threads, self.settings.max_topic_loads)?,
+            compactions: Compactions::default(),
             http: OnceLock::new(),
             topic_watchers: TopicWatchers::default(),
             volatile_topics: VolatileTopics::default(),
@@ -132,12 +136,14 @@ impl Bound {
             failed: watch::Sender::new(None),
             draining: AtomicBool::new(false),
             policy_changes: AtomicU64::new(0),
+            live: RwLock::new(Arc::new(self.settings.clone())),
+            telling_policies: Mutex::new(()),
             settings: self.settings,
         });
         let handle = Handle { shared: shared.clone() };
         let _ = shared.http.set(http(handle.clone()));
         find_orphans(&shared);
-        let policies = [policies::follow(&shared).map_err(io::Error::other)?, schemas::follow(&shared).map_err(io::Error::other)?];
+        let policies = (policies::follow(&shared).map_err(io::Error::other)?, schemas::follow(&shared).map_err(io::Error::other)?);
         let mut listeners = Some(self.listeners);
         let mut threads = Vec::new();
         for index in 0..workers {

@@ -14,6 +14,8 @@ use ledger::{EntryCache, StoreHealth};
 use topic::{Effects, Now};
 use wire::TopicName;
 
+use crate::callers::Callers;
+use crate::catch_up::{self, CatchUp};
 use crate::clock::Clock;
 use crate::connection::{self, Connection};
 use crate::gather::Gather;
@@ -24,7 +26,9 @@ use crate::lull::Lulls;
 use crate::metrics::WorkerStats;
 use crate::patience::Patience;
 use crate::period::{Period, thread_cpu};
+use crate::settings::ServerSettings;
 use crate::shared::Shared;
+use crate::shares::Shares;
 use crate::slots::Slots;
 use crate::storage::Storage;
 use crate::timers::Timers;
@@ -37,6 +41,8 @@ const SWEEP_MS: u64 = 1000;
 pub(crate) struct Worker {
     pub(crate) index: u16,
     pub(crate) shared: Arc<Shared>,
+    /// Settings in force.
+    pub(crate) settings: Arc<ServerSettings>,
     pub(crate) now: Now,
     clock: Clock,
     pub(crate) connections: Slots<Connection>,
@@ -46,20 +52,29 @@ pub(crate) struct Worker {
     pub(crate) effects: Effects,
     pub(crate) storage: Storage,
     pub(crate) timers: Timers,
+    /// The admin API, waiting for topics.
+    pub(crate) callers: Callers,
     /// Topics that something happened to in this turn.
     pub(crate) touched: Vec<TopicRef>,
+    /// Those of them whose consumers are to be served.
+    pub(crate) unserved: Vec<TopicRef>,
     /// Letters of this turn to this worker.
     pub(crate) local: VecDeque<Letter>,
     /// Letters that may wait.
     pub(crate) patience: Patience,
+    /// Answers of storage that wait.
+    pub(crate) catch_up: CatchUp,
     /// Letters of this turn to the others.
     pub(crate) outboxes: Vec<Vec<Letter>>,
     /// Connections with something to send.
     pub(crate) dirty: Vec<(u32, u32)>,
     /// Connections that stopped reading because the publish budget was spent.
     pub(crate) paused: Vec<(u32, u32)>,
+    pub(crate) shares: Shares,
     /// Bytes of publishes accepted by this worker's connections and not answered.
     pub(crate) publish_bytes: usize,
+    /// Bytes of those publishes that topics hold back.
+    pub(crate) held_publishes: usize,
     /// Bytes that the out buffers held when they were last written.
     pub(crate) out_held: usize,
     /// Unacked messages that consumers of this worker's topics hold; only counted if there is a limit on those of all.
@@ -107,6 +122,7 @@ impl Worker {
     pub(crate) fn new(index: u16, shared: Arc<Shared>) -> Worker {
         let workers = shared.mailboxes.len();
         let clock = Clock::start();
+        let settings = shared.live();
         Worker {
             index,
             now: clock.now(),
@@ -118,18 +134,23 @@ impl Worker {
             effects: Effects::new(),
             storage: Storage::default(),
             timers: Timers::default(),
+            callers: Callers::new(index),
             touched: Vec::new(),
+            unserved: Vec::new(),
             local: VecDeque::new(),
             patience: Patience::default(),
+            catch_up: CatchUp::new(Instant::now()),
             outboxes: (0..workers).map(|_| Vec::new()).collect(),
             dirty: Vec::new(),
             paused: Vec::new(),
+            shares: Shares::of(&shared.settings),
             publish_bytes: 0,
+            held_publishes: 0,
             out_held: 0,
             held: 0,
             weighed: 0,
             store_health: StoreHealth::Ready,
-            gather: Gather::new(shared.settings.turn_interval, Instant::now()),
+            gather: Gather::new(settings.turn_interval, Instant::now()),
             lulls: Lulls::default(),
             next_sweep: None,
             period: Period::new(shared.settings.stats_interval, shared.settings.stats_delay),
@@ -139,14 +160,15 @@ impl Worker {
             signal: Rc::new(TurnSignal::default()),
             handshakes: Rc::default(),
             stats: WorkerStats { worker: index, ..WorkerStats::default() },
+            settings,
             shared,
         }
     }
 
     /// Sends a letter; one to this worker is read in this very turn.
     pub(crate) fn send(&mut self, worker: u16, letter: Letter) {
-        self.gather.count();
         if worker == self.index {
+            self.gather.count();
             if letter.is_urgent() {
                 self.local.push_back(letter);
             } else {
@@ -179,7 +201,7 @@ impl Worker {
     /// One pass over everything that is waiting. Returns when the next one is due even if nothing happens.
     fn turn(&mut self, me: &Rc<RefCell<Worker>>) -> Option<u64> {
         self.stats.turns += 1;
-        self.gather.begin(Instant::now());
+        self.gather.begin(Instant::now(), &self.shared.bustle, self.index);
         self.refresh_clock();
         self.end_lulls();
         self.read_mailbox(me);
@@ -187,9 +209,11 @@ impl Worker {
         self.fire_timers();
         self.sweep();
         self.look_at_growth();
-        self.come_to_rest(me);
+        self.serve(me);
         self.reconsider_giving_way();
         self.read_patient(me);
+        self.come_to_rest(me);
+        self.read_catch_up(me);
         self.come_to_rest(me);
         self.weigh_held();
         self.storage.hand_over(self.index, &self.shared);
@@ -199,20 +223,32 @@ impl Worker {
             self.signal.request();
         }
         self.send_outboxes();
-        self.timers
-            .next()
-            .into_iter()
-            .chain(self.next_sweep)
-            .chain(self.patience_ends())
-            .chain(self.lulls.next())
-            .chain([self.period.ends_ms()])
-            .min()
+        self.next_reason()
     }
 
-    /// Reads on until nothing is left to read and every topic that something happened to was looked after.
-    fn come_to_rest(&mut self, me: &Rc<RefCell<Worker>>) {
+    /// When there is a reason for a turn even if nothing happens, by the clock.
+    fn next_reason(&mut self) -> Option<u64> {
+        let catch_up = self.catch_up.next(self.now.monotonic_ms);
+        let period = [self.period.ends_ms()];
+        let due = self.timers.next().into_iter().chain(self.next_sweep).chain(self.patience_ends());
+        due.chain(self.lulls.next()).chain(catch_up).chain(period).min()
+    }
+
+    /// Reads on until nothing is left to read and the consumers of every topic that something happened to were served.
+    fn serve(&mut self, me: &Rc<RefCell<Worker>>) {
         loop {
             self.read_local(me);
+            if self.unserved.is_empty() {
+                return;
+            }
+            self.serve_consumers();
+        }
+    }
+
+    /// The same, until every one of these topics was looked after, too.
+    fn come_to_rest(&mut self, me: &Rc<RefCell<Worker>>) {
+        loop {
+            self.serve(me);
             if self.touched.is_empty() {
                 return;
             }
@@ -229,7 +265,9 @@ impl Worker {
         self.stats.letters += letters.len() as u64;
         for letter in letters.drain(..) {
             self.gather.count();
-            if letter.is_urgent() {
+            if catch_up::may_wait(&letter) {
+                self.catch_up.push(letter);
+            } else if letter.is_urgent() {
                 self.read(letter, me);
                 self.read_local(me);
             } else {
@@ -239,7 +277,7 @@ impl Worker {
         self.letters = letters;
     }
 
-    fn read_local(&mut self, me: &Rc<RefCell<Worker>>) {
+    pub(crate) fn read_local(&mut self, me: &Rc<RefCell<Worker>>) {
         while let Some(letter) = self.local.pop_front() {
             self.read(letter, me);
         }
@@ -317,6 +355,7 @@ impl Worker {
             connections: self.shared.loads.get(usize::from(self.index)).map_or(0, |load| load.load(Ordering::Relaxed)) as u64,
             blocks: self.storage.blocks,
             pending_publish_bytes: self.publish_bytes as u64,
+            held_publish_bytes: self.held_publishes as u64,
             out_buffer_bytes: self.out_held as u64,
             cache_bytes: self.cache.bytes() as u64,
             topics: self.topics.len() as u64,
@@ -349,22 +388,27 @@ pub(crate) async fn turns(me: Rc<RefCell<Worker>>) {
             tokio::task::yield_now().await;
             continue;
         }
-        poll_fn(|cx| {
-            mailbox.set_waker(cx.waker());
-            signal.set_waker(cx.waker());
-            if signal.due.get() || is_time(&me, next, timer.as_mut(), &mut armed, cx) || !mailbox.sleep() {
-                return Poll::Ready(());
-            }
-            me.borrow_mut().stats.sleeps += 1;
-            Poll::Pending
-        })
-        .await;
+        if !me.borrow().gather.is_steady() {
+            poll_fn(|cx| {
+                mailbox.set_waker(cx.waker());
+                signal.set_waker(cx.waker());
+                if signal.due.get() || is_time(&me, next, timer.as_mut(), &mut armed, cx) || !mailbox.sleep() {
+                    return Poll::Ready(());
+                }
+                me.borrow_mut().stats.sleeps += 1;
+                Poll::Pending
+            })
+            .await;
+        }
         let rest = me.borrow().gather.rest(Instant::now());
         if let Some(rest) = rest {
             // Nobody needs to wake the loop while it rests.
             mailbox.awake();
+            me.borrow_mut().stats.sleeps += 1;
             std::thread::sleep(rest);
-            // What became readable meanwhile is read before the turn.
+        }
+        // What became readable meanwhile is read before the turn.
+        if rest.is_some() || me.borrow().gather.is_steady() {
             tokio::task::yield_now().await;
         }
     }

@@ -102,7 +102,12 @@ impl Bench {
             max_delay_ms: 0,
             message_ttl_ms: 0,
             expiry_check_ms: 300_000,
+            limits: topic::Limits::default(),
+            idle: topic::Idleness::default(),
+            compaction: topic::CompactionRules::default(),
             auto_subscription: true,
+            rates: topic::Rates::default(),
+            quota: topic::Quotas::default(),
             producer_name_prefix: "bench".to_owned(),
         };
         let chain = ManagedLedger::recover(LedgerList::default(), None, LedgerId(1), limits, 1);
@@ -160,6 +165,8 @@ impl Bench {
                 name: String::new(),
                 priority: 0,
                 epoch: None,
+                read_compacted: false,
+                subscription_properties: Vec::new(),
                 key_shared: KeySharedPolicy::default(),
                 properties: Vec::new(),
                 address: String::new(),
@@ -203,6 +210,7 @@ impl Bench {
             self.take_effects();
             let upto = self.last;
             self.call(|topic, turn| topic.appended(turn, upto));
+            self.call(Topic::serve);
             self.take_effects();
             let excess = self.delivered.len().saturating_sub(in_flight);
             for _ in 0..excess {
@@ -212,6 +220,7 @@ impl Bench {
                 self.call(|topic, turn| topic.ack(turn, ack));
                 self.call(|topic, turn| topic.flow(turn, consumer, slot, 1));
             }
+            self.call(Topic::serve);
             self.take_effects();
         }
     }

@@ -220,12 +220,16 @@ impl Topic {
     /// Lets a producer in, has it wait, or refuses it.
     pub(crate) fn admit_producer(&mut self, turn: &mut Turn<'_>, attach: AttachProducer) {
         let (key, asked) = (attach.key, Asked { to: attach.key.connection, request: attach.request });
+        if let Err((error, message)) = self.producers.have_room_for(&attach, &self.settings.limits) {
+            return asked.refuse(turn, error, &message);
+        }
         match self.access.admit(attach, &mut self.producers, &self.settings.producer_name_prefix, turn) {
             Admission::Known(slot, name, mode) => self.producer_ready(turn, key, asked, slot, name, mode),
             Admission::Enters(attach) => self.let_in(turn, attach),
             Admission::Claims(attach) => self.claim(turn, attach),
             Admission::Answered => {}
         }
+        self.forget_held(turn, false);
     }
 
     /// Gives a producer the topic, under a new epoch unless it comes back with the one it has.
@@ -252,7 +256,7 @@ impl Topic {
 
     /// A producer may have left: if nobody is left, it is the turn of the first that waits.
     pub(crate) fn promote(&mut self, turn: &mut Turn<'_>) {
-        while !self.closing && self.fenced.is_none() {
+        while !self.closing && self.fenced.is_none() && self.quota_refusal(turn.now).is_none() {
             let Some(attach) = self.access.next_waiting(&self.producers) else { return };
             self.claim(turn, attach);
         }

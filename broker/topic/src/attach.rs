@@ -2,18 +2,19 @@
 
 use wire::ServerError;
 
+use crate::compaction::COMPACTION_CURSOR;
+use crate::compaction::view::View;
 use crate::consumer::Consumer;
 use crate::dedup::DEDUPLICATION_CURSOR;
 use crate::errand::SubscriptionIndex;
 use crate::event::{AttachConsumer, AttachProducer, StartAt};
 use crate::subscription::{Asked, Phase, Waiter};
+use crate::terminate::TERMINATED;
 use crate::topic::Seat;
-use crate::{
-    AccessMode, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, ProducerSlot, Reply, SubscriptionKind, Topic, Turn,
-};
+use crate::{AccessMode, ConsumerKey, ConsumerSlot, Effect, ProducerKey, ProducerSlot, Reply, SubscriptionKind, Topic, Turn};
 
 /// An answer that is an error.
-type Refusal = (ServerError, String);
+pub(crate) type Refusal = (ServerError, String);
 
 impl Topic {
     /// Answers with `ProducerReady` or `Error` (ProducerBusy, TopicTerminated, ServiceNotReady while unloading).
@@ -22,8 +23,11 @@ impl Topic {
         if self.is_going_away(turn, asked) {
             return;
         }
-        if self.ledgers.chain.state() == ledger::LedgerState::Terminated {
-            return self.error(turn, asked, ServerError::TopicTerminatedError, "the topic is terminated");
+        if self.end.is_near {
+            return self.error(turn, asked, ServerError::TopicTerminatedError, TERMINATED);
+        }
+        if self.producers.attached(attach.key).is_none() && self.is_over_quota(turn, asked) {
+            return;
         }
         match attach.initial_subscription.clone() {
             Some(name) => match self.by_name.get(&name).copied() {
@@ -37,7 +41,10 @@ impl Topic {
                     let message = "the initial subscription does not exist and subscriptions are not created automatically";
                     self.error(turn, asked, ServerError::NotAllowedError, message);
                 }
-                None => self.open_subscription(turn, name, true, StartAt::Earliest, Waiter::Producer(attach)),
+                None => match self.settings.limits.subscription(self.subscriptions()) {
+                    Ok(()) => self.open_subscription(turn, name, true, StartAt::Earliest, Waiter::Producer(attach)),
+                    Err((error, message)) => self.error(turn, asked, error, &message),
+                },
             },
             None => self.admit_producer(turn, attach),
         }
@@ -50,6 +57,7 @@ impl Topic {
             Ok((slot, name)) => self.producer_ready(turn, key, asked, slot, name, mode),
             Err(taken) => self.error(turn, asked, ServerError::ProducerBusy, &taken.to_string()),
         }
+        self.forget_held(turn, false);
     }
 
     pub(crate) fn producer_ready(
@@ -73,6 +81,8 @@ impl Topic {
     pub fn detach_producer(&mut self, turn: &mut Turn<'_>, key: ProducerKey, request: Option<u64>) {
         self.withdraw(turn, |waiter| matches!(waiter, Waiter::Producer(attach) if attach.key == key));
         let gone = self.access.withdraw(key) || self.producers.detach(key, request);
+        self.forget_held(turn, false);
+        self.was_used(turn);
         if let Some(request) = request.filter(|_| gone) {
             turn.out.push(Effect::Reply { to: key.connection, reply: Reply::Success { request } });
         }
@@ -89,6 +99,9 @@ impl Topic {
             let reply = Reply::ConsumerReady { request: attach.request, consumer: attach.key, slot };
             return turn.out.push(Effect::Reply { to: asked.to, reply });
         }
+        if !self.may_subscribe(&attach, turn.now) {
+            return self.error(turn, asked, ServerError::NotAllowedError, "Subscribe limited by subscribe rate limit per consumer.");
+        }
         if let Err((error, message)) = self.subscribe(turn, attach) {
             self.error(turn, asked, error, &message);
         }
@@ -96,14 +109,19 @@ impl Topic {
 
     /// Finds the subscription, or begins one, and lets the consumer in as soon as it is open.
     fn subscribe(&mut self, turn: &mut Turn<'_>, attach: AttachConsumer) -> Result<(), Refusal> {
-        if attach.subscription == DEDUPLICATION_CURSOR {
-            return Err((ServerError::NotAllowedError, format!("the name '{DEDUPLICATION_CURSOR}' is the broker's own")));
+        if attach.subscription == DEDUPLICATION_CURSOR || attach.subscription == COMPACTION_CURSOR {
+            return Err((ServerError::NotAllowedError, format!("the name '{}' is the broker's own", attach.subscription)));
+        }
+        if attach.read_compacted && !attach.kind.has_one_active() {
+            return Err((ServerError::NotAllowedError, "readCompacted only allowed on failover or exclusive subscriptions".to_owned()));
         }
         let Some(index) = self.by_name.get(&attach.subscription).copied() else {
             if attach.durable && !self.settings.auto_subscription {
                 let message = format!("subscription '{}' does not exist and is not created automatically", attach.subscription);
                 return Err((ServerError::SubscriptionNotFound, message));
             }
+            self.settings.limits.subscription(self.subscriptions())?;
+            self.settings.limits.kind(attach.kind, &self.name)?;
             let start = attach.start.unwrap_or(StartAt::Latest);
             self.open_subscription(turn, attach.subscription.clone(), attach.durable, start, Waiter::Consumer(attach));
             return Ok(());
@@ -128,6 +146,10 @@ impl Topic {
     fn admit_consumer(&mut self, turn: &mut Turn<'_>, index: SubscriptionIndex, mut attach: AttachConsumer) -> Result<(), Refusal> {
         // Where entries are shared, what was sent before a redelivery request stays valid: there is no epoch to keep.
         attach.epoch = attach.epoch.filter(|_| attach.kind.has_one_active());
+        let limits = &self.settings.limits;
+        limits.kind(attach.kind, &self.name)?;
+        let there = self.subscriptions.get(index).map_or(0, |subscription| subscription.lane.consumers.len());
+        limits.consumer(&attach, there, self.consumer_addresses())?;
         let slot = ConsumerSlot(u32::try_from(self.seats.vacant_key()).unwrap_or(u32::MAX));
         let (subscriptions, lent) = self.lend();
         let Some(subscription) = subscriptions.get_mut(index) else { return Ok(()) };
@@ -140,6 +162,16 @@ impl Topic {
             return Err((ServerError::ConsumerBusy, format!("the Exclusive subscription '{}' has a consumer", subscription.name)));
         }
         subscription.dispatcher.admits(&attach)?;
+        if attach.read_compacted && subscription.lane.view.is_none() {
+            subscription.lane.view = Some(Box::new(View::default()));
+            // A durable cursor does not tell whether it began before all there is now, or there.
+            if subscription.lane.floor.is_none() && attach.start == Some(StartAt::Earliest) {
+                subscription.lane.floor = Some(ledger::Position::EARLIEST);
+            }
+            if subscription.lane.consumers.is_empty() {
+                subscription.lane.rewind(lent.ledger);
+            }
+        }
         let (key, request) = (attach.key, attach.request);
         let consumer = u32::try_from(subscription.lane.consumers.insert(Consumer::new(attach, turn.now))).unwrap_or(u32::MAX);
         subscription.expires_at = None;
@@ -148,8 +180,9 @@ impl Topic {
         self.by_key.insert(key, slot);
         turn.out.push(Effect::Reply { to: key.connection, reply: Reply::ConsumerReady { request, consumer: key, slot } });
         self.appoint(turn, index);
+        self.tell_who_has_everything(turn, index);
         // The more consumers, the more may wait while others are served.
-        self.dispatch(turn, index);
+        self.want(index);
         Ok(())
     }
 
@@ -173,28 +206,38 @@ impl Topic {
                     }
                 }
                 Waiter::Producer(attach) => self.admit_producer(turn, attach),
-                Waiter::Admin(asked) => self.success(turn, asked),
+                Waiter::Admin(asked, _) => self.success(turn, asked),
             }
         }
     }
 
-    /// Creates a durable subscription; answers `to` with `Success` or `Error`.
-    pub fn create_subscription(&mut self, turn: &mut Turn<'_>, to: ConnectionKey, request: u64, subscription: String, start: StartAt) {
-        let asked = Asked { to, request };
+    /// Creates a durable subscription; answers with `Success` or `Error`.
+    pub fn create_subscription(
+        &mut self,
+        turn: &mut Turn<'_>,
+        asked: Asked,
+        subscription: String,
+        start: StartAt,
+        properties: Vec<(String, String)>,
+    ) {
         if self.is_going_away(turn, asked) {
             return;
         }
-        if subscription == DEDUPLICATION_CURSOR || self.by_name.contains_key(&subscription) {
+        if subscription == DEDUPLICATION_CURSOR || subscription == COMPACTION_CURSOR || self.by_name.contains_key(&subscription) {
             let message = format!("subscription '{subscription}' exists already");
             return self.error(turn, asked, ServerError::NotAllowedError, &message);
         }
-        self.open_subscription(turn, subscription, true, start, Waiter::Admin(asked));
+        if let Err((error, message)) = self.settings.limits.subscription(self.subscriptions()) {
+            return self.error(turn, asked, error, &message);
+        }
+        self.open_subscription(turn, subscription, true, start, Waiter::Admin(asked, properties));
     }
 
     /// The consumer is gone; what it held goes to others. Answers with `Success` if there is a request.
     pub fn detach_consumer(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, request: Option<u64>) {
         self.withdraw(turn, |waiter| matches!(waiter, Waiter::Consumer(attach) if attach.key == key));
         if let Some(seat) = self.leave_seat(key) {
+            self.was_used(turn);
             self.leave(turn, seat);
         }
         if let Some(request) = request {
@@ -211,12 +254,13 @@ impl Topic {
         let (subscriptions, lent) = self.lend();
         let Some(subscription) = subscriptions.get_mut(seat.subscription) else { return };
         subscription.lane.consumers.try_remove(seat.consumer as usize);
+        subscription.used_at_ms = turn.now.monotonic_ms;
         subscription.dispatcher.left(&mut subscription.lane, seat.consumer, &lent);
         subscription.dispatcher.appoint(&mut subscription.lane, &lent, turn);
         if !subscription.durable && subscription.is_open() && subscription.lane.consumers.is_empty() {
             return self.remove_subscription(seat.subscription);
         }
-        self.dispatch(turn, seat.subscription);
+        self.want(seat.subscription);
     }
 
     /// Those who no longer wait to be let in are told that they are not.
@@ -237,7 +281,7 @@ impl Topic {
     }
 
     /// Refuses a request of a topic that is being let go of.
-    fn is_going_away(&self, turn: &mut Turn<'_>, asked: Asked) -> bool {
+    pub(crate) fn is_going_away(&self, turn: &mut Turn<'_>, asked: Asked) -> bool {
         let going = self.closing || self.fenced.is_some();
         if going {
             self.error(turn, asked, ServerError::ServiceNotReady, "the topic is being unloaded");

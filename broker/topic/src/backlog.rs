@@ -1,8 +1,10 @@
 //! Where things stand: the newest message, a consumer's numbers, the topic's.
 
-use ledger::Position;
+use ledger::{LedgerState, Position, StoredEntry};
 use wire::ServerError;
+use wire::payload::RawMessage;
 
+use crate::compaction::{COMPACTION_CURSOR, Compacted, last_index};
 use crate::dedup::DEDUPLICATION_CURSOR;
 use crate::errand::Errand;
 use crate::peek::last_batch_index;
@@ -19,6 +21,14 @@ impl Topic {
         };
         let mark_delete = subscription.lane.cursor.mark_delete();
         let last = self.ledgers.chain.last_confirmed();
+        let reads_compacted = self.seat_of(key).is_some_and(|seat| {
+            self.subscriptions.get(seat.subscription).and_then(|s| s.lane.consumer(seat.consumer)).is_some_and(|c| c.read_compacted)
+        });
+        if let Some(compacted) = self.compaction.current.filter(|_| reads_compacted)
+            && self.ledgers.chain.count(compacted.horizon, last) == 0
+        {
+            return self.last_compacted(turn, asked, compacted, mark_delete);
+        }
         if !self.ledgers.chain.contains(last) {
             return self.answer_last_message(turn, asked, Position::EARLIEST, -1, mark_delete);
         }
@@ -29,6 +39,26 @@ impl Topic {
                 let max_bytes = self.settings.max_read_bytes;
                 turn.out.push(Effect::Read { tag, from: last, last, max_entries: 1, max_bytes });
             }
+        }
+    }
+
+    /// All that there is, for who reads no more, is in the compacted ledger.
+    fn last_compacted(&mut self, turn: &mut Turn<'_>, asked: Asked, compacted: Compacted, mark_delete: Position) {
+        if compacted.last.0 < 0 {
+            return self.answer_last_message(turn, asked, Position::EARLIEST, -1, mark_delete);
+        }
+        let tag = self.errands.begin(Errand::LastCompacted { to: asked.to, request: asked.request, mark_delete });
+        let at = Position { ledger: compacted.ledger, entry: compacted.last };
+        turn.out.push(Effect::Read { tag, from: at, last: at, max_entries: 1, max_bytes: self.settings.max_read_bytes });
+    }
+
+    pub(crate) fn answer_last_compacted(&self, turn: &mut Turn<'_>, asked: Asked, entry: Option<StoredEntry>, mark_delete: Position) {
+        match entry.and_then(|entry| RawMessage::decode(&entry.bytes).ok()) {
+            Some(raw) => {
+                let at = Position::new(raw.ledger, raw.entry);
+                self.answer_last_message(turn, asked, at, last_index(&raw.payload), mark_delete);
+            }
+            None => self.error(turn, asked, ServerError::PersistenceError, "the last compacted message could not be read"),
         }
     }
 
@@ -80,15 +110,31 @@ impl Topic {
             storage_reads: self.tally.storage_reads,
             rates: self.tally.rates(),
             ledgers: chain.ledgers().into_iter().map(|ledger| (ledger.id.0, ledger.entries, ledger.bytes)).collect(),
+            publish_rate_limited: self.throttle.as_ref().map_or(0, |throttle| throttle.times()),
+            backlog_bytes: self.backlog_bytes(),
+            quota_bytes: self.settings.quota.size.map(|quota| quota.limit),
+            quota_age_ms: self.settings.quota.age.map(|quota| quota.limit),
+            oldest_backlog_ms: self.oldest_published_ms(),
+            slowest_subscription: self.slowest().and_then(|slowest| Some(self.subscriptions.get(slowest.index)?.name.clone())),
+            quota_evictions: self.quota_watch.evictions(),
             waiting_producers: self.access.waiting(),
             producers: self.producers.stats(),
             deduplication: self.dedup.is_some(),
-            deduplication_cursor: self
-                .by_name
-                .get(DEDUPLICATION_CURSOR)
-                .and_then(|index| self.subscriptions.get(*index))
-                .map(|cursor| Box::new(stats(cursor))),
-            subscriptions: self.subscriptions.iter().map(|(_, s)| s).filter(|s| s.name != DEDUPLICATION_CURSOR).map(stats).collect(),
+            own_cursors: self.subscriptions.iter().map(|(_, s)| s).filter(|s| is_own(s)).map(stats).collect(),
+            subscriptions: self.subscriptions.iter().map(|(_, s)| s).filter(|s| !is_own(s)).map(stats).collect(),
+            compaction: self.compaction_stats(),
+            state: match chain.state() {
+                LedgerState::Open => "LedgerOpened",
+                LedgerState::RollingOver => "CreatingLedger",
+                LedgerState::Terminated => "Terminated",
+                LedgerState::Fenced => "Fenced",
+            },
+            properties: self.properties().map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
         }
     }
+}
+
+/// Whether a cursor is the broker's own and no subscription.
+fn is_own(subscription: &Subscription) -> bool {
+    subscription.name == DEDUPLICATION_CURSOR || subscription.name == COMPACTION_CURSOR
 }

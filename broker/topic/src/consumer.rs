@@ -20,6 +20,8 @@ pub(crate) struct Consumer {
     pub(crate) epoch: Option<u64>,
     /// Messages it will still take; negative by at most one batch.
     pub(crate) permits: i64,
+    /// Permits that it gave last, at once.
+    pub(crate) last_grant: u32,
     /// Messages delivered and not acked.
     pub(crate) unacked: u64,
     /// When it was sent something last, by the monotonic clock; only where keys have owners.
@@ -31,6 +33,10 @@ pub(crate) struct Consumer {
     pub(crate) silent_until: Option<u64>,
     /// Whether it was told last that it is the active one, or is to be told when the silence ends; none if there was nothing to tell.
     told_active: Option<bool>,
+    /// Whether it wants only the newest message of each key, as far as the topic is compacted.
+    pub(crate) read_compacted: bool,
+    /// Whether it was told that the topic has ended.
+    told_end: bool,
     /// How it wants keys to be split.
     pub(crate) key_shared: KeySharedPolicy,
     name: String,
@@ -53,11 +59,14 @@ impl Consumer {
             priority: attach.priority,
             epoch: attach.epoch,
             permits: 0,
+            last_grant: 0,
             unacked: 0,
             sent_at_ms: 0,
             writable: true,
             silent_until: Some(now.monotonic_ms + SILENCE_MS),
             told_active: None,
+            read_compacted: attach.read_compacted,
+            told_end: false,
             key_shared: attach.key_shared,
             name: attach.name,
             address: attach.address,
@@ -77,8 +86,13 @@ impl Consumer {
         &self.name
     }
 
+    pub(crate) fn address(&self) -> &str {
+        &self.address
+    }
+
     pub(crate) fn flow(&mut self, permits: u32, now: Now) {
         self.permits = self.permits.saturating_add(i64::from(permits));
+        self.last_grant = permits;
         self.last_flow_ms = now.wall_ms;
     }
 
@@ -99,6 +113,14 @@ impl Consumer {
         self.silent_until.take()?;
         let active = self.told_active?;
         Some(Reply::ActiveChange { consumer: self.key, active })
+    }
+
+    /// Whether it is to be told now that the topic has ended. Some clients know no such command, and would come back for ever.
+    pub(crate) fn hears_of_the_end(&mut self) -> bool {
+        let understands = UNDERSTAND_THE_END.iter().any(|client| self.client_version.starts_with(client));
+        let now = understands && !self.told_end && self.silent_until.is_none();
+        self.told_end |= now;
+        now
     }
 
     /// Whether it would take an entry now; `max_unacked` 0 is no limit.
@@ -160,6 +182,9 @@ impl Consumer {
         }
     }
 }
+
+/// Clients that know what the end of a topic is, by the beginning of their version.
+const UNDERSTAND_THE_END: [&str; 3] = ["Pulsar-Java", "pulsar-rs", "geminga-client"];
 
 /// How long a consumer that asks for nothing is waited for before it is told something.
 const SILENCE_MS: u64 = 1_000;

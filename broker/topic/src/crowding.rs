@@ -1,7 +1,7 @@
 //! When consumers of all topics together hold too much, the subscriptions that hold most of it get nothing more for a while. Whether
 //! that is so is for the owner to say, who sees all topics; a topic only tells what is held of it.
 
-use crate::{Topic, TopicSettings, Turn};
+use crate::{Topic, TopicSettings};
 
 impl Topic {
     /// Messages that consumers of Shared and Key_Shared subscriptions hold unacked.
@@ -11,10 +11,10 @@ impl Topic {
 
     /// A Shared or Key_Shared subscription that holds more than `most` unacked messages gets nothing more until it holds no more than
     /// that, whatever its own limit is; none lifts this.
-    pub fn set_crowded(&mut self, turn: &mut Turn<'_>, most: Option<u64>) {
+    pub fn set_crowded(&mut self, most: Option<u64>) {
         self.crowded = most;
         self.max_held = max_held(&self.settings, most);
-        self.dispatch_all(turn);
+        self.want_all();
     }
 }
 

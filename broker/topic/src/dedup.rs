@@ -192,6 +192,13 @@ impl Topic {
         }
     }
 
+    /// Saves the sequence ids, as far as anything was stored since they were.
+    pub(crate) fn save_sequences_now(&mut self, turn: &mut Turn<'_>) {
+        if self.has_unsaved_sequences() {
+            self.save_sequences(turn);
+        }
+    }
+
     fn save_sequences(&mut self, turn: &mut Turn<'_>) {
         let Some(cursor) = self.note_sequences() else { return };
         let (subscriptions, mut lent) = self.lend();

@@ -12,12 +12,14 @@ mod single_active;
 use ledger::{AckSet, Cursor, Entry, Position};
 use slab::Slab;
 
+use crate::compaction::view::View;
 use crate::consumer::{Consumer, ConsumerIndex, Parcel};
 use crate::delayed::Delayed;
 use crate::errand::SubscriptionIndex;
 use crate::growth::Growth;
 use crate::lent::Lent;
 use crate::pace::Stride;
+use crate::rate::Allowance;
 use crate::read_ahead::{Range, ReadAhead, Wanted};
 use crate::stats::SubscriptionRates;
 use crate::{Effect, Now, SubscriptionKind, Turn};
@@ -33,6 +35,10 @@ pub(crate) struct Lane {
     pub(crate) cursor: Cursor,
     pub(crate) consumers: Slab<Consumer>,
     pub(crate) reads: ReadAhead,
+    /// Where it is in the compacted ledger, if a consumer reads that.
+    pub(crate) view: Option<Box<View>>,
+    /// Up to here all is acked, or was not asked for, of what only a compacted ledger has; none if that is not known.
+    pub(crate) floor: Option<Position>,
     pub(crate) delayed: Delayed,
     pub(crate) stride: Stride,
     pub(crate) messages_out: u64,
@@ -58,6 +64,7 @@ pub(crate) enum Step {
 struct Budget {
     entries: usize,
     bytes: usize,
+    messages: u64,
 }
 
 /// The types of subscription.
@@ -123,7 +130,8 @@ impl Dispatcher {
     pub(crate) fn deadline(&self) -> Option<u64> {
         match self {
             Dispatcher::SingleActive(single) => single.deadline(),
-            Dispatcher::Shared(_) | Dispatcher::KeyShared(_) => None,
+            Dispatcher::Shared(_) => None,
+            Dispatcher::KeyShared(keys) => keys.deadline(),
         }
     }
 
@@ -131,7 +139,8 @@ impl Dispatcher {
     pub(crate) fn tick(&mut self, lane: &mut Lane, lent: &Lent<'_>, turn: &mut Turn<'_>) -> bool {
         match self {
             Dispatcher::SingleActive(single) => single.tick(lane, lent, turn),
-            Dispatcher::Shared(_) | Dispatcher::KeyShared(_) => false,
+            Dispatcher::Shared(_) => false,
+            Dispatcher::KeyShared(keys) => keys.tick(turn.now),
         }
     }
 
@@ -186,6 +195,11 @@ impl Dispatcher {
 
     /// A read has ended. Returns whether there may be something to dispatch.
     pub(crate) fn read_done(&self, lane: &mut Lane, outcome: crate::ReadOutcome, turn: &mut Turn<'_>) -> bool {
+        if let Some(view) = &mut lane.view
+            && view.reads.expects(outcome.tag)
+        {
+            return view.reads.arrived(outcome, |_| true, turn);
+        }
         let Lane { cursor, reads, consumers, delayed, .. } = lane;
         let next = cursor.read_position();
         let wanted = |at| at >= next || self.wants_again(at, consumers) || delayed.is_due(at);
@@ -262,6 +276,8 @@ impl Lane {
             cursor,
             consumers: Slab::new(),
             reads: ReadAhead::default(),
+            view: None,
+            floor: None,
             delayed: Delayed::default(),
             stride: Stride::default(),
             messages_out: 0,
@@ -294,6 +310,11 @@ impl Lane {
         self.consumers.get_mut(index as usize)
     }
 
+    /// Whether anything waits to be acked.
+    pub(crate) fn has_backlog(&self, ledger: &ledger::ManagedLedger) -> bool {
+        self.cursor.mark_delete() < ledger.last_confirmed()
+    }
+
     /// The next entry that is new to the subscription, none at the end.
     fn next_new(&self, lent: &Lent<'_>) -> Option<Position> {
         let at = self.cursor.next_unacked(self.cursor.read_position(), lent.ledger);
@@ -309,6 +330,13 @@ impl Lane {
         let entry = turn.cache.get(lent.cache, at)?.clone();
         lent.tally.cache_hits += 1;
         Some(entry)
+    }
+
+    /// An entry that was taken is not wanted yet after all; what is cached need not be kept here.
+    fn put_back(&mut self, entry: Entry, lent: &Lent<'_>, turn: &Turn<'_>) {
+        if turn.cache.get(lent.cache, entry.at).is_none() {
+            self.reads.put_back(entry);
+        }
     }
 
     /// Asks storage for new entries from `at` on, for as many messages as there are permits.
@@ -370,15 +398,28 @@ impl Lane {
 
 impl Budget {
     fn new(lent: &Lent<'_>) -> Budget {
-        Budget { entries: lent.settings.max_read_entries.max(1), bytes: lent.settings.max_read_bytes.max(1) }
+        let allowed = |allowed: u64| usize::try_from(allowed).unwrap_or(usize::MAX);
+        let Allowance { messages, bytes } = lent.allowance;
+        let (entries, bytes) = (lent.settings.max_read_entries.max(1), lent.settings.max_read_bytes.max(1).min(allowed(bytes)));
+        match lent.settings.rates.dispatch.batch_counts_once {
+            true => Budget { entries: entries.min(allowed(messages)), bytes, messages: u64::MAX },
+            false => Budget { entries, bytes, messages },
+        }
     }
 
     fn is_spent(&self) -> bool {
-        self.entries == 0 || self.bytes == 0
+        self.entries == 0 || self.bytes == 0 || self.messages == 0
     }
 
-    fn spend(&mut self, bytes: usize) {
+    /// An entry is sent.
+    fn spend(&mut self, bytes: usize, messages: u32) {
         self.entries -= 1;
         self.bytes = self.bytes.saturating_sub(bytes);
+        self.messages = self.messages.saturating_sub(u64::from(messages));
+    }
+
+    /// An entry is passed over.
+    fn pass(&mut self) {
+        self.entries -= 1;
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use ledger::{AckSet, LedgerId, Position, Purpose};
 use wire::ServerError;
 
-use crate::{ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, ProducerSlot};
+use crate::{CompactionJob, ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, ProducerSlot};
 
 /// Ties an answer of storage or metadata to the request; the topic chooses it, its owner hands it back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,6 +56,13 @@ pub enum Effect {
         /// At most this many bytes, but at least one entry.
         max_bytes: usize,
     },
+    /// Compact the topic, on a thread that may wait; answered by [`Topic::compacted`](crate::Topic::compacted).
+    Compact {
+        /// For the answer.
+        tag: Tag,
+        /// What to do.
+        job: Box<CompactionJob>,
+    },
     /// Change the metadata tree; changes of one topic are carried out in order. Answered by [`Topic::changed`](crate::Topic::changed).
     Change {
         /// For the answer.
@@ -63,6 +70,8 @@ pub enum Effect {
         /// What to write.
         change: Change,
     },
+    /// Nobody has used the topic for as long as it may be unused: delete it, unless somebody comes first.
+    Deserted,
     /// A publish is durable.
     Receipt {
         /// The producer.
@@ -94,6 +103,20 @@ pub enum Effect {
         /// The producer.
         to: ProducerKey,
         /// The bytes that the publish held of the connection's publish budget.
+        bytes: u32,
+    },
+    /// A publish is kept back because its topic's rate is spent. It holds its connection's publish budget, but waits for no disk.
+    Held {
+        /// The producer.
+        to: ProducerKey,
+        /// Its bytes.
+        bytes: u32,
+    },
+    /// A publish is kept back no longer: it is on its way again, or is about to be forgotten. Comes once for each that was held.
+    Released {
+        /// The producer.
+        to: ProducerKey,
+        /// Its bytes.
         bytes: u32,
     },
     /// Deliver an entry.
@@ -255,6 +278,18 @@ pub enum Reply {
         batch_index: i32,
         /// The cursor's mark-delete position.
         mark_delete: Position,
+    },
+    /// Where something is: the message that a search found, or the last one of a topic that has ended.
+    Place {
+        /// The request.
+        request: u64,
+        /// Where.
+        at: Position,
+    },
+    /// The topic has ended and the consumer's subscription has acked all of it.
+    EndOfTopic {
+        /// The consumer that is told.
+        consumer: ConsumerKey,
     },
     /// What a consumer's statistics request asked for.
     ConsumerStats {

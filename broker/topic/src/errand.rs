@@ -22,6 +22,21 @@ pub(crate) enum Errand {
     Probe(SubscriptionIndex),
     /// An entry that may be too old to be kept.
     ExpiryProbe,
+    /// An entry whose publish time a search of an administrator's wants.
+    Finding(usize),
+    /// A compaction.
+    Compaction,
+    /// The last entry that a compaction left, for its batch size.
+    LastCompacted {
+        /// Who asked.
+        to: ConnectionKey,
+        /// The request to answer.
+        request: u64,
+        /// The asking consumer's mark-delete position.
+        mark_delete: Position,
+    },
+    /// The oldest entry that waits, for its publish time.
+    QuotaProbe,
     /// A ledger for a cursor's states.
     CursorLedger(SubscriptionIndex),
     /// A cursor's state.
@@ -53,12 +68,30 @@ impl Errand {
             | Errand::CursorRecord(index)
             | Errand::NewCursor(index)
             | Errand::GoneCursor(index) => Some(index),
-            Errand::NextLedger | Errand::LedgerList | Errand::ExpiryProbe | Errand::LastMessage { .. } => None,
+            Errand::NextLedger
+            | Errand::LedgerList
+            | Errand::ExpiryProbe
+            | Errand::QuotaProbe
+            | Errand::Finding(_)
+            | Errand::Compaction
+            | Errand::LastCompacted { .. }
+            | Errand::LastMessage { .. } => None,
         }
     }
 
-    fn is_read(self) -> bool {
-        matches!(self, Errand::Read(_) | Errand::Probe(_) | Errand::ExpiryProbe | Errand::LastMessage { .. })
+    /// Whether nobody needs to wait for it: a read, or a compaction that the next owner begins anew.
+    fn may_be_left(self) -> bool {
+        matches!(
+            self,
+            Errand::Read(_)
+                | Errand::Probe(_)
+                | Errand::ExpiryProbe
+                | Errand::QuotaProbe
+                | Errand::Finding(_)
+                | Errand::Compaction
+                | Errand::LastCompacted { .. }
+                | Errand::LastMessage { .. }
+        )
     }
 }
 
@@ -87,15 +120,15 @@ impl Errands {
         self.open.retain(|_, errand| errand.subscription() != Some(index));
     }
 
-    /// Whether only reads are open, which nobody needs to wait for.
+    /// Whether nothing is open that has to be waited for.
     pub(crate) fn nothing_to_write(&self) -> bool {
-        self.open.values().all(|errand| errand.is_read())
+        self.open.values().all(|errand| errand.may_be_left())
     }
 
     /// Takes the open questions for the newest message.
     pub(crate) fn take_last_message(&mut self) -> Vec<(ConnectionKey, u64)> {
         let asked = |errand: &Errand| match *errand {
-            Errand::LastMessage { to, request, .. } => Some((to, request)),
+            Errand::LastMessage { to, request, .. } | Errand::LastCompacted { to, request, .. } => Some((to, request)),
             _ => None,
         };
         let questions = self.open.values().filter_map(asked).collect();

@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use ledger::{CursorState, EntryCache, LedgerId, LedgerLimits, Position, Retention, StoreError, StoredEntry};
 
-use crate::{AccessMode, ConsumerKey, ConsumerSlot, Effects, ProducerKey, ProducerSlot, Tag};
+use crate::{
+    AccessMode, CompactionRules, ConsumerKey, ConsumerSlot, Effects, Idleness, Limits, ProducerKey, ProducerSlot, Quotas, Rates, Tag,
+};
 
 /// The owner's clocks, read once a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,8 +87,18 @@ pub struct TopicSettings {
     pub message_ttl_ms: u64,
     /// How often such messages are looked for, in milliseconds (`messageExpiryCheckIntervalInMinutes`).
     pub expiry_check_ms: u64,
+    /// How many clients it takes, and of which kinds.
+    pub limits: Limits,
+    /// What happens when nobody uses it.
+    pub idle: Idleness,
+    /// When it is compacted by itself, and what stays.
+    pub compaction: CompactionRules,
     /// Whether a durable subscription may be created by a SUBSCRIBE (`allowAutoSubscriptionCreation`).
     pub auto_subscription: bool,
+    /// How fast it may be used.
+    pub rates: Rates,
+    /// How much may wait for the slowest durable subscription.
+    pub quota: Quotas,
     /// Prefix of generated producer names: `{cluster}-{instance}`.
     pub producer_name_prefix: String,
 }
@@ -221,8 +233,12 @@ pub struct AttachConsumer {
     pub priority: i32,
     /// The client's epoch, if it keeps one.
     pub epoch: Option<u64>,
+    /// Whether it wants only the newest message of each key, as far as the topic is compacted.
+    pub read_compacted: bool,
     /// How keys are split, on a Key_Shared subscription.
     pub key_shared: KeySharedPolicy,
+    /// What is noted on the subscription, if this consumer makes it.
+    pub subscription_properties: Vec<(String, String)>,
     /// Properties, for statistics.
     pub properties: Vec<(String, String)>,
     /// The client's address, for statistics.

@@ -42,32 +42,34 @@ impl Topic {
     /// When expired messages are to be looked for.
     pub(crate) fn expiry_deadline(&self) -> Option<u64> {
         let may_expire = self.settings.message_ttl_ms > 0 && self.ledgers.chain.totals().0 > 0;
-        self.expiry.deadline().filter(|_| may_expire)
+        self.expiry.deadline().filter(|_| may_expire || self.expiry.search.is_some())
     }
 
     /// Looks for expired messages if it is time to.
     pub(crate) fn tick_expiry(&mut self, turn: &mut Turn<'_>) {
         let ttl = self.settings.message_ttl_ms;
-        if ttl == 0 {
-            self.expiry.search = None;
-            return;
-        }
         match &mut self.expiry.search {
-            None if self.expiry.check_at <= turn.now.monotonic_ms => {
+            None if ttl > 0 && self.expiry.check_at <= turn.now.monotonic_ms => {
                 self.expiry.check_at = turn.now.monotonic_ms + self.settings.expiry_check_ms.max(1_000);
-                let may_expire = self.subscriptions.iter().filter(|(_, subscription)| subscription.expires());
-                let behind = may_expire.filter(|(_, subscription)| subscription.lane.cursor.backlog(&self.ledgers.chain) > 0);
-                if let Some(slowest) = behind.map(|(_, subscription)| subscription.lane.cursor.mark_delete()).min() {
-                    let time = turn.now.wall_ms.saturating_sub(ttl);
-                    self.expiry.search = Some(Box::new(TimeSearch::after(slowest, time, &self.ledgers.chain)));
-                }
+                self.search_older_than(turn, ttl);
             }
-            None => return,
+            None => {}
             Some(search) => {
                 search.may_retry(turn.now);
+                self.search_expired(turn);
             }
         }
-        self.search_expired(turn);
+    }
+
+    /// Looks for the first message that is younger than `age_ms`, and leaves behind what comes before it.
+    pub(crate) fn search_older_than(&mut self, turn: &mut Turn<'_>, age_ms: u64) {
+        let may_expire = self.subscriptions.iter().filter(|(_, subscription)| subscription.expires());
+        let behind = may_expire.filter(|(_, subscription)| subscription.lane.cursor.backlog(&self.ledgers.chain) > 0);
+        if let Some(slowest) = behind.map(|(_, subscription)| subscription.lane.cursor.mark_delete()).min() {
+            let time = turn.now.wall_ms.saturating_sub(age_ms);
+            self.expiry.search = Some(Box::new(TimeSearch::after(slowest, time, &self.ledgers.chain)));
+            self.search_expired(turn);
+        }
     }
 
     /// Goes on with the search for the first message that is young enough.
@@ -75,29 +77,21 @@ impl Topic {
         let Some(mut search) = self.expiry.search.take() else { return };
         let (_, mut lent) = self.lend();
         match search.poll(Errand::ExpiryProbe, &mut lent, turn) {
-            Some(young) => self.expire_before(turn, young),
+            Some(young) => {
+                let upto = self.ledgers.chain.previous(young);
+                self.expire_all(turn, upto);
+            }
             None => self.expiry.search = Some(search),
         }
     }
 
-    fn expire_before(&mut self, turn: &mut Turn<'_>, young: Position) {
-        let upto = self.ledgers.chain.previous(young);
+    /// Takes everything up to `upto` as acked by subscriptions that have not had it.
+    pub(crate) fn expire_all(&mut self, turn: &mut Turn<'_>, upto: Position) {
         let indices: Vec<SubscriptionIndex> = self.subscriptions.iter().map(|(index, _)| index).collect();
         for index in indices {
-            let (subscriptions, mut lent) = self.lend();
-            let Some(subscription) = subscriptions.get_mut(index).filter(|subscription| subscription.expires()) else { continue };
-            let Subscription { lane, dispatcher, persistence, .. } = subscription;
-            let before = lane.cursor.backlog(lent.ledger);
-            if !lane.cursor.ack_cumulative(upto, lent.ledger) {
-                continue;
+            if self.subscriptions.get(index).is_some_and(Subscription::expires) {
+                self.expire_one(turn, index, upto);
             }
-            lane.messages_expired += before.saturating_sub(lane.cursor.backlog(lent.ledger));
-            dispatcher.trimmed(lane);
-            if let Some(persistence) = persistence {
-                persistence.poll(&lane.cursor, &mut lent, turn);
-            }
-            self.ledgers.want_trim();
-            self.dispatch(turn, index);
         }
         self.trim(turn);
     }
@@ -105,7 +99,7 @@ impl Topic {
 
 impl Subscription {
     /// Whether messages expire for it: not for one that goes with its consumers, nor for the broker's own.
-    fn expires(&self) -> bool {
-        self.durable && self.is_open() && !self.name.starts_with("__") && self.name != "pulsar.dedup"
+    pub(crate) fn expires(&self) -> bool {
+        self.durable && self.is_open() && !self.is_internal()
     }
 }

@@ -25,4 +25,8 @@ pub struct Faults {
     pub batch_bits_not_written: bool,
     /// Delayed messages are delivered at once.
     pub delays_ignored: bool,
+    /// A publish goes past those of its producer that wait for the topic's rate.
+    pub held_overtaken: bool,
+    /// A subscription that was over a rate is not looked at again when its time has come.
+    pub rate_never_ends: bool,
 }

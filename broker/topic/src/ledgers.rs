@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use ledger::{LedgerId, ManagedLedger, Position, Purpose, Retention, StoreError};
+use ledger::{LedgerId, LedgerState, ManagedLedger, Position, Purpose, Retention, StoreError};
 
 use crate::effect::Change;
 use crate::errand::{Errand, Errands};
@@ -18,6 +18,7 @@ pub(crate) struct Ledgers {
     /// Ledgers that the list being recorded no longer has; deleted when it is.
     recording: Option<VecDeque<LedgerId>>,
     properties: Revisions,
+    ending: Ending,
     trim_wanted: bool,
     check_at: u64,
     creation: BackOff,
@@ -42,6 +43,16 @@ enum Rollover {
     Recording(LedgerId),
 }
 
+/// How far the chain is with being ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    No,
+    /// Appends are still under way, or another list is being recorded.
+    Wanted,
+    /// The list with the end is being recorded; this ledger, the last one, can be sealed then.
+    Recording(LedgerId),
+}
+
 /// What a recorded list brought about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recorded {
@@ -49,6 +60,8 @@ pub(crate) enum Recorded {
     RolledOver,
     /// Ledgers are gone.
     Trimmed,
+    /// Nothing is appended any more.
+    Ended,
 }
 
 impl Ledgers {
@@ -59,6 +72,7 @@ impl Ledgers {
             rollover: Rollover::No,
             recording: None,
             properties: Revisions::default(),
+            ending: Ending::No,
             trim_wanted: true,
             check_at,
             creation: BackOff::default(),
@@ -77,6 +91,11 @@ impl Ledgers {
     /// The next ledger is there, or not: then appends go on in the current one, and creation is tried again later.
     pub(crate) fn created(&mut self, outcome: Result<LedgerId, StoreError>, errands: &mut Errands, turn: &mut Turn<'_>) {
         match outcome {
+            Ok(next) if self.ending != Ending::No || self.chain.state() == LedgerState::Terminated => {
+                self.rollover = Rollover::No;
+                turn.out.push(Effect::DeleteLedgers(vec![next]));
+                self.advance(errands, turn);
+            }
             Ok(next) => {
                 self.creation.worked();
                 self.rollover = Rollover::Created(next);
@@ -85,6 +104,7 @@ impl Ledgers {
             Err(error) => {
                 self.rollover = Rollover::No;
                 self.chain.cancel_rollover();
+                self.advance(errands, turn);
                 if self.creation.failed(turn.now) {
                     turn.out.push(Effect::Report { message: format!("the full ledger goes on, no next one could be created: {error}") });
                 }
@@ -94,6 +114,9 @@ impl Ledgers {
 
     /// Records the next ledger once the current one has nothing under way.
     pub(crate) fn advance(&mut self, errands: &mut Errands, turn: &mut Turn<'_>) {
+        if self.ending == Ending::Wanted && self.recording.is_none() && self.chain.unconfirmed() == 0 {
+            return self.end(errands, turn);
+        }
         if let Rollover::Created(next) = self.rollover
             && self.recording.is_none()
             && self.chain.unconfirmed() == 0
@@ -106,6 +129,36 @@ impl Ledgers {
         if self.recording.is_none() && self.properties.recorded < self.properties.now {
             self.record(errands, turn);
         }
+    }
+
+    /// Has the chain end after what is under way; the list that says so is recorded as soon as possible.
+    pub(crate) fn terminate(&mut self) {
+        if self.ending == Ending::No {
+            self.ending = Ending::Wanted;
+        }
+    }
+
+    fn end(&mut self, errands: &mut Errands, turn: &mut Turn<'_>) {
+        if let Rollover::Created(next) = self.rollover {
+            self.rollover = Rollover::No;
+            turn.out.push(Effect::DeleteLedgers(vec![next]));
+        }
+        self.ending = Ending::Recording(self.chain.current());
+        self.chain.terminate(turn.now.wall_ms);
+        self.record(errands, turn);
+    }
+
+    /// Sets properties of the topic, or takes some away (none), and has that recorded; returns the revision to wait for.
+    pub(crate) fn change_properties(&mut self, changes: Vec<(String, Option<String>)>, errands: &mut Errands, turn: &mut Turn<'_>) -> u64 {
+        for (key, value) in changes {
+            match value {
+                Some(value) => self.chain.set_property(&key, value),
+                None => drop(self.chain.remove_property(&key)),
+            }
+        }
+        self.properties.now += 1;
+        self.advance(errands, turn);
+        self.properties.now
     }
 
     /// Sets a property of the topic and has it recorded as soon as possible; returns the revision to wait for.
@@ -142,6 +195,13 @@ impl Ledgers {
             outcome = Recorded::RolledOver;
             if !dropped.contains(&old) {
                 turn.out.push(Effect::SealLedger(old));
+            }
+        }
+        if let Ending::Recording(last) = self.ending {
+            self.ending = Ending::No;
+            outcome = Recorded::Ended;
+            if !dropped.contains(&last) {
+                turn.out.push(Effect::SealLedger(last));
             }
         }
         if !dropped.is_empty() {

@@ -3,9 +3,11 @@
 use ledger::{CacheKey, ManagedLedger};
 use wire::TopicName;
 
+use crate::compaction::Compacted;
 use crate::errand::Errands;
 use crate::faults::Faults;
 use crate::growth::{ENTRY_SIZES, Growth, Latencies, Sizes, WRITE_LATENCIES};
+use crate::rate::Allowance;
 use crate::stats::TopicRates;
 use crate::{Now, TopicSettings};
 
@@ -13,8 +15,12 @@ use crate::{Now, TopicSettings};
 pub(crate) struct Lent<'a> {
     /// Messages that consumers may hold together; as many stop a Shared or Key_Shared subscription.
     pub(crate) max_held: u64,
+    /// What one dispatch step may send.
+    pub(crate) allowance: Allowance,
     pub(crate) topic: &'a TopicName,
     pub(crate) ledger: &'a ManagedLedger,
+    /// What a compaction left.
+    pub(crate) compacted: Option<Compacted>,
     pub(crate) settings: &'a TopicSettings,
     pub(crate) errands: &'a mut Errands,
     pub(crate) tally: &'a mut Tally,

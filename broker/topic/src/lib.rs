@@ -9,13 +9,17 @@ mod topic;
 mod access;
 mod attach;
 mod dedup;
+mod limits;
 mod producers;
 mod publishing;
+mod terminate;
+mod throttle;
 
 mod chunks;
 mod consumer;
 mod crowding;
 mod delayed;
+mod dispatch_rate;
 mod dispatcher;
 mod pace;
 mod pending;
@@ -23,12 +27,19 @@ mod phases;
 mod read_ahead;
 mod redelivery;
 mod seek;
+mod subscribe_rate;
 mod subscription;
 
 mod backlog;
+mod compaction;
 mod expiry;
+mod finding;
+mod idle;
 mod ledgers;
+mod moves;
+mod noting;
 mod persistence;
+mod quota;
 mod unload;
 
 mod effect;
@@ -40,15 +51,28 @@ mod growth;
 mod keys;
 mod lent;
 mod peek;
+mod rate;
+mod rates;
 pub mod stats;
 
 pub use access::AccessMode;
+pub use compaction::{
+    COMPACTION_CURSOR, Compacted, CompactionDone, CompactionJob, CompactionRules, CompactionStatus, CompactionStorage, NotCompacted,
+    compacted_ledger,
+};
 pub use dedup::{DEDUPLICATION_CURSOR, Sequences};
 pub use effect::{Change, Effect, Effects, Reply, Tag};
 pub use event::{
     Ack, AckIds, AttachConsumer, AttachProducer, Deduplication, HashRange, KeySharedPolicy, KeySplit, Now, Publish, ReadOutcome, SeekTo,
     StartAt, StoredCursor, SubscriptionKind, TopicSettings, Turn,
 };
+pub use idle::{Desertion, Idleness};
 pub use keys::{ConnectionKey, ConsumerKey, ConsumerSlot, ProducerKey, ProducerSlot};
+pub use limits::{Kinds, Limits};
+pub use moves::Unmoved;
 pub use nonpersistent::NonPersistentTopic;
+pub use quota::{Quota, QuotaPolicy, Quotas};
+pub use rate::{Rate, SharedLimiter};
+pub use rates::{DispatchRates, PublishRates, Rates};
+pub use subscription::Asked;
 pub use topic::Topic;

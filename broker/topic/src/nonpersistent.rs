@@ -12,13 +12,15 @@ use slab::Slab;
 use wire::{ServerError, TopicName};
 
 use crate::access::{Access, Admission};
+use crate::attach::Refusal;
 use crate::consumer::Consumer;
 use crate::event::{Ack, AttachConsumer, AttachProducer, Publish};
 use crate::lent::Tally;
 use crate::peek::entry_meta;
 use crate::producers::Producers;
 use crate::stats::{SubscriptionStats, TopicStats};
-use crate::{AccessMode, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, ProducerKey, ProducerSlot, Reply, TopicSettings, Turn};
+use crate::throttle::Throttle;
+use crate::{AccessMode, ConnectionKey, ConsumerKey, ConsumerSlot, Effect, Now, ProducerKey, ProducerSlot, Reply, TopicSettings, Turn};
 
 use subscription::Subscription;
 
@@ -29,15 +31,16 @@ const NOWHERE: Position = Position { ledger: LedgerId(0), entry: EntryId(0) };
 #[derive(Debug)]
 pub struct NonPersistentTopic {
     name: TopicName,
-    settings: TopicSettings,
-    producers: Producers,
+    pub(crate) settings: TopicSettings,
+    pub(crate) producers: Producers,
+    pub(crate) throttle: Option<Box<Throttle>>,
     access: Access,
     subscriptions: Slab<Subscription>,
     by_name: HashMap<String, usize>,
     seats: Slab<Seat>,
     by_key: HashMap<ConsumerKey, ConsumerSlot>,
-    closing: bool,
-    tally: Tally,
+    pub(crate) closing: bool,
+    pub(crate) tally: Tally,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -50,9 +53,10 @@ struct Seat {
 impl NonPersistentTopic {
     /// A topic without producers and consumers.
     #[must_use]
-    pub fn new(name: TopicName, settings: TopicSettings) -> NonPersistentTopic {
+    pub fn new(name: TopicName, settings: TopicSettings, now: Now) -> NonPersistentTopic {
         NonPersistentTopic {
             name,
+            throttle: Throttle::new(&settings.rates.publish, now),
             settings,
             producers: Producers::default(),
             access: Access::default(),
@@ -82,7 +86,7 @@ impl NonPersistentTopic {
 
     /// Whether nobody has a use for it any more.
     pub fn is_deserted(&self) -> bool {
-        self.producers.len() == 0 && self.access.waiting() == 0 && self.subscriptions.is_empty()
+        self.producers.is_empty() && self.access.waiting() == 0 && self.subscriptions.is_empty()
     }
 
     /// Answers with `ProducerReady`, `ProducerWaiting` or `Error` (ProducerBusy, ProducerFenced, ServiceNotReady while unloading).
@@ -91,12 +95,16 @@ impl NonPersistentTopic {
         if self.closing {
             return refuse(turn, producer.connection, request, ServerError::ServiceNotReady, "the topic is being unloaded");
         }
+        if let Err((error, message)) = self.producers.have_room_for(&attach, &self.settings.limits) {
+            return refuse(turn, producer.connection, request, error, &message);
+        }
         match self.access.admit(attach, &mut self.producers, &self.settings.producer_name_prefix, turn) {
             Admission::Known(slot, name, mode) => self.producer_ready(turn, producer, request, slot, name, mode),
             Admission::Enters(attach) => self.let_in(turn, attach),
             Admission::Claims(attach) => self.claim(turn, attach),
             Admission::Answered => {}
         }
+        self.forget_held(turn);
     }
 
     /// Gives a producer the topic. Its epoch is known as long as the topic is, as there is nowhere to record it.
@@ -112,6 +120,7 @@ impl NonPersistentTopic {
             Ok((slot, name)) => self.producer_ready(turn, producer, request, slot, name, mode),
             Err(taken) => refuse(turn, producer.connection, request, ServerError::ProducerBusy, &taken.to_string()),
         }
+        self.forget_held(turn);
     }
 
     fn producer_ready(&self, turn: &mut Turn<'_>, producer: ProducerKey, request: u64, slot: ProducerSlot, name: String, mode: AccessMode) {
@@ -124,6 +133,7 @@ impl NonPersistentTopic {
     pub fn detach_producer(&mut self, turn: &mut Turn<'_>, key: ProducerKey, request: Option<u64>) {
         if !self.access.withdraw(key) {
             self.producers.detach(key, None);
+            self.forget_held(turn);
         }
         success(turn, key.connection, request);
         while !self.closing {
@@ -134,6 +144,10 @@ impl NonPersistentTopic {
 
     /// Answered at once; then it goes to whoever takes it.
     pub fn publish(&mut self, turn: &mut Turn<'_>, publish: Publish) {
+        if self.throttle.is_some() { self.publish_in_time(turn, publish) } else { self.publish_now(turn, publish) }
+    }
+
+    pub(crate) fn publish_now(&mut self, turn: &mut Turn<'_>, publish: Publish) {
         let Publish { key, slot, sequence, highest_sequence, bytes } = publish;
         let held = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
         let limit = self.settings.max_entry_bytes;
@@ -166,6 +180,13 @@ impl NonPersistentTopic {
         if let Some(slot) = self.by_key.get(&key).copied() {
             return turn.out.push(Effect::Reply { to: key.connection, reply: Reply::ConsumerReady { request, consumer: key, slot } });
         }
+        if let Err((error, message)) = self.has_room_for(&attach) {
+            return refuse(turn, key.connection, request, error, &message);
+        }
+        if attach.read_compacted {
+            let message = "readCompacted only valid on persistent topics";
+            return refuse(turn, key.connection, request, ServerError::NotAllowedError, message);
+        }
         let index = match self.by_name.get(&attach.subscription).copied() {
             Some(index) => index,
             None => {
@@ -184,6 +205,18 @@ impl NonPersistentTopic {
         self.by_key.insert(key, slot);
         turn.out.push(Effect::Reply { to: key.connection, reply: Reply::ConsumerReady { request, consumer: key, slot } });
         subscription.appoint(&self.name, turn);
+    }
+
+    fn has_room_for(&self, attach: &AttachConsumer) -> Result<(), Refusal> {
+        let limits = &self.settings.limits;
+        limits.kind(attach.kind, &self.name)?;
+        let subscription = self.by_name.get(&attach.subscription).and_then(|index| self.subscriptions.get(*index));
+        if subscription.is_none() {
+            limits.subscription(self.subscriptions.len())?;
+        }
+        let all = self.subscriptions.iter().flat_map(|(_, subscription)| subscription.consumers.iter());
+        let there = subscription.map_or(0, |subscription| subscription.consumers.len());
+        limits.consumer(attach, there, all.map(|(_, consumer)| consumer.address()))
     }
 
     /// The consumer is gone, and with the last one its subscription.
@@ -284,6 +317,7 @@ impl NonPersistentTopic {
         for producer in self.producers.take_attached() {
             turn.out.push(Effect::Reply { to: producer.connection, reply: Reply::CloseProducer { producer } });
         }
+        self.forget_held(turn);
         for Seat { key: consumer, .. } in self.seats.drain() {
             turn.out.push(Effect::Reply { to: consumer.connection, reply: Reply::CloseConsumer { consumer } });
         }
@@ -318,6 +352,7 @@ impl NonPersistentTopic {
             bytes_out: subscriptions.iter().map(|subscription| subscription.bytes_out).sum(),
             last_confirmed: Position::EARLIEST.to_string(),
             waiting_producers: self.access.waiting(),
+            publish_rate_limited: self.throttle.as_ref().map_or(0, |throttle| throttle.times()),
             producers: self.producers.stats(),
             subscriptions,
             ..TopicStats::default()

@@ -3,7 +3,7 @@
 //! A broker that takes publishes as fast as it can leaves its consumers, and their clients beside it, no time; and once they read from
 //! storage instead of the cache, they never catch up. So while publishes queue, they give way to subscriptions that have much before them,
 //! but two thirds of the time at most, and only to those that take an eighth of what is published: others are slow by themselves and
-//! hold nobody up.
+//! hold nobody up. Nor do they give way to one that came late and gains on them: it will be there soon enough.
 
 use crate::dispatcher::Lane;
 use crate::subscription::Subscription;
@@ -37,11 +37,29 @@ pub(crate) struct Pace {
 pub(crate) struct Stride {
     messages_out: u64,
     follows: bool,
+    /// It was far behind when its consumers came, and still is.
+    is_late: bool,
+    /// It takes more than is published.
+    gains: bool,
 }
 
 impl Default for Stride {
     fn default() -> Stride {
-        Stride { messages_out: 0, follows: true }
+        Stride { messages_out: 0, follows: true, is_late: true, gains: false }
+    }
+}
+
+impl Stride {
+    /// Whether publishing may have to wait for it.
+    fn is_waited_for(&self) -> bool {
+        self.follows && !(self.is_late && self.gains)
+    }
+
+    /// In a window, so many messages were published and it took so many; it is `far` behind, or nobody consumes.
+    fn measure(&mut self, published: u64, taken: u64, is_far: bool) {
+        self.follows = taken > 0 && taken * FOLLOWS >= published;
+        self.gains = taken > published;
+        self.is_late &= is_far;
     }
 }
 
@@ -83,7 +101,7 @@ impl Topic {
             && self.fenced.is_none()
             && subscriptions.any(|subscription| {
                 let lane = &subscription.lane;
-                lane.stride.follows && !lane.consumers.is_empty() && is_far(subscription)
+                lane.stride.is_waited_for() && !lane.consumers.is_empty() && is_far(subscription)
             });
         self.pace.gives_way
     }
@@ -91,10 +109,14 @@ impl Topic {
     fn measure_strides(&mut self, now: Now) {
         self.pace.window_ends_ms = now.monotonic_ms + WINDOW_MS;
         let published = self.tally.messages_in - std::mem::replace(&mut self.pace.messages_in, self.tally.messages_in);
+        let ledger = &self.ledgers.chain;
         for (_, subscription) in &mut self.subscriptions {
-            let Lane { stride, messages_out, .. } = &mut subscription.lane;
+            let Lane { stride, messages_out, cursor, consumers, .. } = &mut subscription.lane;
             let taken = *messages_out - std::mem::replace(&mut stride.messages_out, *messages_out);
-            stride.follows = taken > 0 && taken * FOLLOWS >= published;
+            let is_away = consumers.is_empty();
+            stride.is_late |= is_away;
+            let is_far = is_away || ledger.count(ledger.previous(cursor.read_position()), ledger.last_confirmed()) > FAR;
+            stride.measure(published, taken, is_far);
         }
     }
 }
@@ -113,5 +135,24 @@ mod tests {
             waited += u64::from(pace.gives_way);
         }
         assert!((1_800..=2_050).contains(&waited), "{waited} ms of 3,000");
+    }
+
+    #[test]
+    fn who_came_late_is_waited_for_only_while_it_does_not_gain() {
+        let mut stride = Stride::default();
+        stride.measure(100, 90, true);
+        assert!(stride.is_waited_for());
+        stride.measure(100, 300, true);
+        assert!(!stride.is_waited_for());
+        stride.measure(100, 100, false);
+        stride.measure(100, 101, true);
+        assert!(stride.is_waited_for(), "it was there, and fell behind");
+    }
+
+    #[test]
+    fn who_takes_little_is_not_waited_for() {
+        let mut stride = Stride::default();
+        stride.measure(100, 12, true);
+        assert!(!stride.is_waited_for());
     }
 }

@@ -1,18 +1,17 @@
 //! What the broker wants to know about an entry, read from its header without touching the payload.
 
 use ledger::EntryMeta;
-use wire::payload::Peek;
 
 /// Looks at an entry once, when it is published or read back. One that nobody can parse counts as one message: it is the
 /// consumer's client that refuses it.
 pub(crate) fn entry_meta(entry: &[u8]) -> EntryMeta {
-    match wire::payload::peek(entry) {
-        Ok(peek) => EntryMeta {
-            messages: peek.messages,
-            publish_time_ms: peek.publish_time,
-            deliver_at_ms: peek.deliver_at.and_then(|at| u64::try_from(at).ok()).unwrap_or(0),
-            is_chunk: peek.chunk.is_some(),
-            key_slot: key_slot(&peek),
+    match wire::payload::outline(entry) {
+        Ok(outline) => EntryMeta {
+            messages: outline.messages,
+            publish_time_ms: outline.publish_time,
+            deliver_at_ms: outline.deliver_at.and_then(|at| u64::try_from(at).ok()).unwrap_or(0),
+            is_chunk: outline.is_chunk,
+            key_slot: outline.key.map_or_else(no_key, |key| key.slot()),
         },
         Err(_) => EntryMeta { messages: 1, key_slot: no_key(), ..EntryMeta::default() },
     }
@@ -21,11 +20,6 @@ pub(crate) fn entry_meta(entry: &[u8]) -> EntryMeta {
 /// Whether an entry is a part of a larger message, and not the last one.
 pub(crate) fn is_unfinished(entry: &[u8]) -> bool {
     wire::payload::peek(entry).is_ok_and(|peek| peek.chunk.is_some_and(|chunk| !chunk.is_last()))
-}
-
-/// A batch whose first message cannot be read has no key.
-fn key_slot(peek: &Peek<'_>) -> u16 {
-    wire::payload::sticky_key(peek).ok().flatten().map_or_else(no_key, |key| key.slot())
 }
 
 fn no_key() -> u16 {

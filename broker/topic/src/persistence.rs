@@ -5,6 +5,7 @@
 
 use ledger::{Cursor, CursorState, LedgerId, Position, Purpose, StoreError};
 
+use crate::compaction::COMPACTION_CURSOR;
 use crate::effect::Change;
 use crate::errand::{Errand, SubscriptionIndex};
 use crate::lent::Lent;
@@ -30,6 +31,11 @@ pub(crate) struct Persistence {
     last_write_ms: Option<u64>,
     urgent: bool,
     closing: bool,
+    /// Whether what is noted on the subscription changed since the record was written.
+    noted: bool,
+    /// Whether states always go to the record, which then tells all there is to know: of a cursor that names a ledger nobody may take
+    /// for an orphan.
+    in_record: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -53,6 +59,7 @@ enum Step {
 impl Persistence {
     /// Of a cursor that was loaded.
     pub(crate) fn loaded(stored: StoredCursor, index: SubscriptionIndex, cursor: &Cursor) -> Persistence {
+        let in_record = stored.subscription == COMPACTION_CURSOR;
         Persistence {
             subscription: stored.subscription,
             properties: stored.properties,
@@ -65,18 +72,21 @@ impl Persistence {
             last_write_ms: None,
             urgent: false,
             closing: false,
+            noted: false,
+            in_record,
         }
     }
 
     /// Of a new cursor: asks for its first record.
     pub(crate) fn create(
         subscription: String,
+        properties: Vec<(String, String)>,
         index: SubscriptionIndex,
         cursor: &Cursor,
         lent: &mut Lent<'_>,
         turn: &mut Turn<'_>,
     ) -> Persistence {
-        let stored = StoredCursor { subscription, state: cursor.state(0, 0), version: -1, ledger: None, properties: Vec::new() };
+        let stored = StoredCursor { subscription, state: cursor.state(0, 0), version: -1, ledger: None, properties };
         let bytes = Cursor::encode_record(&stored.state, None, &stored.properties, turn.now.wall_ms);
         let change = Change::CreateCursor { subscription: stored.subscription.clone(), bytes };
         let mut persistence = Persistence::loaded(stored, index, cursor);
@@ -91,11 +101,14 @@ impl Persistence {
 
     /// Whether everything acked so far is durable, and nothing is under way.
     pub(crate) fn is_settled(&self, cursor: &Cursor) -> bool {
-        self.step == Step::Idle && self.written == cursor.revision() && !(self.closing && self.wants_record(cursor))
+        self.step == Step::Idle && self.written == cursor.revision() && !self.noted && !(self.closing && self.wants_record(cursor))
     }
 
     /// When a dirty cursor wants to be written.
     pub(crate) fn deadline(&self, cursor: &Cursor, settings: &TopicSettings) -> Option<u64> {
+        if self.step == Step::Idle && self.noted {
+            return Some(0);
+        }
         if self.step != Step::Idle || self.written == cursor.revision() {
             return None;
         }
@@ -109,9 +122,16 @@ impl Persistence {
         }
         let dirty = self.written != cursor.revision();
         let due = self.last_write_ms.is_none_or(|last| last + interval_ms(lent.settings) <= turn.now.monotonic_ms);
-        if dirty && (due || self.urgent || self.closing) || (self.closing && self.wants_record(cursor)) {
+        if dirty && (due || self.urgent || self.closing) || self.noted || (self.closing && self.wants_record(cursor)) {
             self.write(cursor, lent, turn);
         }
+    }
+
+    /// Replaces what is noted on the subscription and has it recorded.
+    pub(crate) fn note(&mut self, properties: Vec<(String, String)>, cursor: &Cursor, lent: &mut Lent<'_>, turn: &mut Turn<'_>) {
+        self.properties = properties;
+        self.noted = true;
+        self.poll(cursor, lent, turn);
     }
 
     /// Writes the state as soon as possible, whatever the rate.
@@ -192,8 +212,15 @@ impl Persistence {
     fn write(&mut self, cursor: &Cursor, lent: &mut Lent<'_>, turn: &mut Turn<'_>) {
         self.last_write_ms = Some(turn.now.monotonic_ms);
         self.urgent = false;
-        if self.closing && cursor.ranges() <= RANGES_IN_RECORD {
+        if (self.closing && cursor.ranges() <= RANGES_IN_RECORD) || self.in_record {
             return self.record_state(cursor, lent, turn);
+        }
+        if self.noted {
+            return match self.ledger {
+                // The state stays where it is.
+                Some(ledger) if ledger.recorded => self.record(&cursor.state(0, 0), Some(ledger.id), self.written, lent, turn),
+                _ => self.record_state(cursor, lent, turn),
+            };
         }
         match self.ledger {
             Some(ledger) if ledger.next < i64::try_from(lent.settings.cursor_ledger_max_entries).unwrap_or(i64::MAX) => {
@@ -230,6 +257,7 @@ impl Persistence {
 
     fn record(&mut self, state: &CursorState, ledger: Option<LedgerId>, revision: u64, lent: &mut Lent<'_>, turn: &mut Turn<'_>) {
         self.step = Step::Recording { revision };
+        self.noted = false;
         let bytes = Cursor::encode_record(state, ledger, &self.properties, turn.now.wall_ms);
         let change = Change::Cursor { subscription: self.subscription.clone(), bytes, expected: self.version };
         turn.out.push(Effect::Change { tag: lent.errands.begin(Errand::CursorRecord(self.index)), change });

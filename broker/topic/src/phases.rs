@@ -4,11 +4,12 @@
 use ledger::{Cursor, Position};
 use wire::ServerError;
 
+use crate::compaction::COMPACTION_CURSOR;
 use crate::errand::{Errand, SubscriptionIndex};
 use crate::event::{SeekTo, StartAt};
 use crate::persistence::Persistence;
 use crate::seek::TimeSearch;
-use crate::subscription::{Asked, Phase, Subscription, Waiter};
+use crate::subscription::{Asked, Phase, Subscription, Waiter, before};
 use crate::{ConsumerKey, Effect, Reply, Topic, Turn};
 
 impl Topic {
@@ -30,6 +31,9 @@ impl Topic {
         let index = entry.key();
         let cursor = Cursor::new(self.ledgers.chain.before_first(), &self.ledgers.chain);
         let mut subscription = Subscription::new(name.clone(), index, cursor, durable);
+        subscription.used_at_ms = turn.now.monotonic_ms;
+        subscription.properties = waiters.first().map(Waiter::properties).unwrap_or_default();
+        subscription.lane.floor = floor_of(start);
         subscription.waiters = waiters;
         entry.insert(subscription);
         self.by_name.insert(name, index);
@@ -74,8 +78,8 @@ impl Topic {
         let Some(subscription) = subscriptions.get_mut(index) else { return };
         if subscription.durable {
             subscription.phase = Phase::Creating;
-            let name = subscription.name.clone();
-            subscription.persistence = Some(Persistence::create(name, index, &subscription.lane.cursor, &mut lent, turn));
+            let (name, properties) = (subscription.name.clone(), std::mem::take(&mut subscription.properties));
+            subscription.persistence = Some(Persistence::create(name, properties, index, &subscription.lane.cursor, &mut lent, turn));
         } else {
             subscription.phase = Phase::Open;
             self.admit_waiters(turn, index);
@@ -98,6 +102,7 @@ impl Topic {
             Phase::Creating => {
                 *phase = Phase::Open;
                 self.admit_waiters(turn, index);
+                self.compaction_cursor_opened(turn);
             }
             Phase::Open => {
                 if let Some(persistence) = persistence {
@@ -134,19 +139,22 @@ impl Topic {
     /// messages of the new place; they come back by themselves and find the cursor moved.
     pub fn seek(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, request: u64, to: SeekTo) {
         let asked = Asked { to: key.connection, request };
-        let Some((index, place)) = self.ask_change(turn, key, asked).map(|index| {
-            let place = self.place(match to {
-                SeekTo::Message(at) => StartAt::At(at),
-                SeekTo::Time(time) => StartAt::Time(time),
-            });
-            (index, place)
-        }) else {
-            return;
+        if let Some(index) = self.ask_change(turn, key, asked) {
+            self.begin_seek(turn, index, asked, to);
+        }
+    }
+
+    pub(crate) fn begin_seek(&mut self, turn: &mut Turn<'_>, index: SubscriptionIndex, asked: Asked, to: SeekTo) {
+        let start = match to {
+            SeekTo::Message(at) => StartAt::At(at),
+            SeekTo::Time(time) => StartAt::Time(time),
         };
+        let place = self.place(start);
         self.close_consumers(turn, index, None);
         let (subscriptions, lent) = self.lend();
         let Some(subscription) = subscriptions.get_mut(index) else { return };
         subscription.start_over();
+        subscription.lane.floor = floor_of(start);
         match place {
             Ok(next) => {
                 subscription.phase = Phase::Seeking { asked, search: None };
@@ -178,7 +186,7 @@ impl Topic {
             let message = "other consumers are attached to the subscription";
             return self.error(turn, asked, ServerError::MetadataError, message);
         }
-        subscription.phase = Phase::Deleting { asked };
+        subscription.phase = Phase::Deleting { asked: Some(asked) };
         let durable = subscription.durable;
         self.close_consumers(turn, index, Some(key));
         if durable {
@@ -209,6 +217,7 @@ impl Topic {
     pub(crate) fn close_consumers(&mut self, turn: &mut Turn<'_>, index: SubscriptionIndex, except: Option<ConsumerKey>) {
         let Some(subscription) = self.subscriptions.get_mut(index) else { return };
         let consumers = std::mem::take(&mut subscription.lane.consumers);
+        subscription.used_at_ms = turn.now.monotonic_ms;
         subscription.start_over();
         for (_, consumer) in consumers {
             if Some(consumer.key) != except {
@@ -225,10 +234,15 @@ impl Topic {
         if let Some(persistence) = &mut subscription.persistence {
             persistence.deleted(turn);
         }
-        if let Phase::Deleting { asked } = subscription.phase {
+        let compacts = subscription.name == COMPACTION_CURSOR;
+        if let Phase::Deleting { asked: Some(asked) } = subscription.phase {
             self.success(turn, asked);
         }
+        self.was_used(turn);
         self.remove_subscription(index);
+        if compacts {
+            self.forget_compaction(turn);
+        }
         self.ledgers.want_trim();
         self.trim(turn);
     }
@@ -238,5 +252,16 @@ impl Topic {
             self.by_name.remove(&subscription.name);
             self.errands.forget(index);
         }
+    }
+}
+
+/// What a subscription that starts there does not ask for, also of what only a compacted ledger has.
+fn floor_of(start: StartAt) -> Option<Position> {
+    match start {
+        StartAt::Earliest => Some(Position::EARLIEST),
+        StartAt::At(at) if at.ledger == Position::LATEST.ledger => None,
+        StartAt::At(at) if at.ledger < Position::new(0, 0).ledger => Some(Position::EARLIEST),
+        StartAt::At(at) => Some(before(at)),
+        StartAt::Latest | StartAt::Time(_) => None,
     }
 }

@@ -1,15 +1,16 @@
 //! The producers of a topic: slots on the road, names off it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use slab::Slab;
 
+use crate::attach::Refusal;
 use crate::dedup::Known;
-use crate::event::AttachProducer;
+use crate::event::{AttachProducer, Publish};
 use crate::growth::Growth;
 use crate::stats::ProducerRates;
 use crate::stats::ProducerStats;
-use crate::{AccessMode, Now, ProducerKey, ProducerSlot};
+use crate::{AccessMode, Effect, Effects, Limits, Now, ProducerKey, ProducerSlot, Reply};
 
 /// One attached producer, or one that has left and whose publishes are not all answered.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct Producer {
     pub(crate) known: Option<Known>,
     /// Publishes not answered.
     pub(crate) pending: u32,
+    /// Those of them that wait for the topic's publish rate.
+    pub(crate) held: VecDeque<Publish>,
     /// A publish was refused: none is taken until it attaches again, so that no later one overtakes it.
     pub(crate) refused: bool,
     presence: Presence,
@@ -42,6 +45,8 @@ enum Presence {
     Leaving {
         request: u64,
     },
+    /// The topic wants it closed; it is, when its publishes are answered.
+    Dismissed,
     /// Its connection is gone, or another took its place.
     Gone,
 }
@@ -68,10 +73,16 @@ impl Producers {
         }
     }
 
-    /// The producer behind a slot if it is still this one and takes publishes.
+    /// The producer behind a slot if it is still this one and takes publishes, as one that is leaving does: they were sent before.
     pub(crate) fn on_road(&mut self, key: ProducerKey, slot: ProducerSlot) -> Option<&mut Producer> {
         let producer = self.slots.get_mut(slot.0 as usize)?;
-        (producer.key == key && producer.presence == Presence::Attached).then_some(producer)
+        let takes = matches!(producer.presence, Presence::Attached | Presence::Leaving { .. });
+        (producer.key == key && takes).then_some(producer)
+    }
+
+    /// Whoever is in a slot.
+    pub(crate) fn at(&mut self, slot: ProducerSlot) -> Option<&mut Producer> {
+        self.slots.get_mut(slot.0 as usize)
     }
 
     /// Whether this very producer is attached; its slot, its name and how it shares.
@@ -95,6 +106,7 @@ impl Producers {
             access: attach.access,
             known: None,
             pending: 0,
+            held: VecDeque::new(),
             refused: false,
             presence: Presence::Attached,
             messages_in: 0,
@@ -173,11 +185,12 @@ impl Producers {
             Presence::Leaving { request } if producer.pending == 0 => Some(request),
             _ => None,
         };
+        let dismissed = producer.presence == Presence::Dismissed && producer.pending == 0;
         if producer.pending == 0 && producer.presence != Presence::Attached {
             self.unkey(key, slot.0);
             self.remove(slot.0);
         }
-        Answered { to, key: Some(key), closed }
+        Answered { to, key: Some(key), closed, dismissed }
     }
 
     /// Forgets a key, unless a newer producer has it.
@@ -205,6 +218,21 @@ impl Producers {
         keys
     }
 
+    /// Has all that are attached closed, each after its last answer.
+    pub(crate) fn dismiss(&mut self, out: &mut Effects) {
+        for (_, producer) in &mut self.slots {
+            if producer.presence == Presence::Attached {
+                producer.presence = Presence::Dismissed;
+            }
+        }
+        let idle = |(_, producer): &(usize, &Producer)| producer.presence == Presence::Dismissed && producer.pending == 0;
+        let idle: Vec<ProducerKey> = self.slots.iter().filter(idle).map(|(_, producer)| producer.key).collect();
+        for producer in idle {
+            self.detach(producer, None);
+            out.push(Effect::Reply { to: producer.connection, reply: Reply::CloseProducer { producer } });
+        }
+    }
+
     /// Where the sequence ids of a producer are kept.
     pub(crate) fn set_known(&mut self, slot: ProducerSlot, known: Option<Known>) {
         if let Some(producer) = self.slots.get_mut(slot.0 as usize) {
@@ -217,6 +245,11 @@ impl Producers {
         self.slots.iter().filter_map(|(_, producer)| producer.known).collect()
     }
 
+    /// Whether there is anybody, be it one that is gone with publishes that are not answered.
+    pub(crate) fn has_any(&self) -> bool {
+        !self.slots.is_empty()
+    }
+
     /// Producers that are attached, or closing with publishes that are not answered.
     pub(crate) fn present(&self) -> usize {
         self.slots.iter().filter(|(_, producer)| producer.presence != Presence::Gone).count()
@@ -226,6 +259,21 @@ impl Producers {
     pub(crate) fn has(&self, name: &str) -> bool {
         let slot = self.by_name.get(name).and_then(|slot| self.slots.get(*slot as usize));
         slot.is_some_and(|producer| producer.presence != Presence::Gone)
+    }
+
+    /// Whether one that is not here yet may come.
+    pub(crate) fn have_room_for(&self, attach: &AttachProducer, limits: &Limits) -> Result<(), Refusal> {
+        if (limits.producers == 0 && limits.producers_of_address == 0) || self.attached(attach.key).is_some() {
+            return Ok(());
+        }
+        // Whoever comes back by its name takes its own place.
+        let others = self.slots.iter().map(|(_, producer)| producer);
+        let others = others.filter(|other| other.presence == Presence::Attached && Some(other.name.as_str()) != attach.name.as_deref());
+        limits.producer(attach, others.map(|other| other.address.as_str()))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.slots.iter().any(|(_, producer)| producer.presence == Presence::Attached)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -246,9 +294,29 @@ pub(crate) struct Answered {
     pub(crate) key: Option<ProducerKey>,
     /// A close request that waited for this answer.
     pub(crate) closed: Option<u64>,
+    /// Whether the producer is to be closed after this answer.
+    pub(crate) dismissed: bool,
+}
+
+impl Answered {
+    /// A close that waited for the last answer follows it.
+    pub(crate) fn close(self, out: &mut Effects) {
+        let Some(producer) = self.key else { return };
+        if let Some(request) = self.closed {
+            out.push(Effect::Reply { to: producer.connection, reply: Reply::Success { request } });
+        }
+        if self.dismissed {
+            out.push(Effect::Reply { to: producer.connection, reply: Reply::CloseProducer { producer } });
+        }
+    }
 }
 
 impl Producer {
+    /// Whether its connection is gone, or another took its place.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.presence == Presence::Gone
+    }
+
     pub(crate) fn published(&mut self, messages: u32, bytes: usize) {
         self.messages_in += u64::from(messages);
         self.bytes_in += bytes as u64;

@@ -9,8 +9,8 @@ use wire::ServerError;
 use crate::dedup::Known;
 use crate::event::Publish;
 use crate::peek::{entry_meta, is_unfinished};
-use crate::producers::Answered;
-use crate::{Effect, ProducerKey, ProducerSlot, Reply, Topic, TopicSettings, Turn};
+use crate::terminate::TERMINATED;
+use crate::{Effect, ProducerKey, ProducerSlot, Topic, TopicSettings, Turn};
 
 /// A publish that is not answered.
 #[derive(Debug)]
@@ -63,6 +63,11 @@ impl Publishes {
 impl Topic {
     /// Stores a publish. It is answered by a receipt when it is durable, or refused, or forgotten because its producer is being closed.
     pub fn publish(&mut self, turn: &mut Turn<'_>, publish: Publish) {
+        if self.throttle.is_some() { self.publish_in_time(turn, publish) } else { self.publish_now(turn, publish) }
+    }
+
+    /// Gives a publish its place, unless something stands against it.
+    pub(crate) fn publish_now(&mut self, turn: &mut Turn<'_>, publish: Publish) {
         let Publish { key, slot, sequence, highest_sequence, bytes } = publish;
         let held = held_bytes(&bytes);
         if self.closing || self.fenced.is_some() {
@@ -71,6 +76,10 @@ impl Topic {
         let Some(producer) = self.producers.on_road(key, slot) else {
             return turn.out.push(Effect::Forgotten { to: key, bytes: held });
         };
+        if self.end.is_near {
+            producer.refused = true;
+            return turn.out.push(refused_by_end(key, sequence, held));
+        }
         if let Some((error, message)) = refusal(producer.refused, self.refusal.as_deref(), self.settings.max_entry_bytes, bytes.len()) {
             producer.refused = true;
             return turn.out.push(Effect::Refused { to: key, sequence, error, message, bytes: held });
@@ -102,14 +111,7 @@ impl Topic {
                 Err(AppendError::Terminated) => {
                     producer.refused = true;
                     producer.pending -= 1;
-                    let message = "the topic is terminated".to_owned();
-                    return turn.out.push(Effect::Refused {
-                        to: key,
-                        sequence,
-                        error: ServerError::TopicTerminatedError,
-                        message,
-                        bytes: held,
-                    });
+                    return turn.out.push(refused_by_end(key, sequence, held));
                 }
                 Err(AppendError::Fenced) => {
                     producer.pending -= 1;
@@ -174,7 +176,7 @@ impl Topic {
         self.ledgers.chain.confirm(confirmed);
         self.ledgers.advance(&mut self.errands, turn);
         self.save_sequences_if_due(turn);
-        self.dispatch_all(turn);
+        self.want_all();
         self.finish_unload(turn);
     }
 
@@ -189,9 +191,9 @@ impl Topic {
         if let Some(dedup) = self.dedup.as_mut().filter(|_| is_new) {
             dedup.stored(known, sequence, highest_sequence);
         }
-        let Answered { to, key, closed } = self.producers.answered(producer);
+        let answered = self.producers.answered(producer);
         let held = held_bytes(&bytes);
-        match (to, key) {
+        match (answered.to, answered.key) {
             (Some(to), _) if fate == Fate::TooLate => turn.out.push(too_late(to, sequence, held, self.settings.max_delay_ms)),
             (Some(to), _) => {
                 let sequence = if self.faults.highest_id_in_receipt { sequence.max(highest_sequence) } else { sequence };
@@ -200,8 +202,8 @@ impl Topic {
             (None, Some(key)) => turn.out.push(Effect::Forgotten { to: key, bytes: held }),
             (None, None) => {}
         }
-        answer_close(turn, key, closed);
-        if closed.is_some() {
+        answered.close(turn.out);
+        if answered.closed.is_some() || answered.dismissed {
             self.promote(turn);
         }
         // Without consumers nobody is about to read it.
@@ -222,26 +224,34 @@ impl Topic {
         self.refusal = refusal;
     }
 
+    /// The topic ends: publishes that have no position yet will never have one.
+    pub(crate) fn refuse_publishes_without_place(&mut self, turn: &mut Turn<'_>) {
+        let late: Vec<Waiting> = self.publishes.waiting.drain(self.publishes.assigned..).collect();
+        for Waiting { producer, sequence, bytes, .. } in late {
+            let answered = self.producers.answered(producer);
+            match (answered.to, answered.key) {
+                (Some(to), _) => turn.out.push(refused_by_end(to, sequence, held_bytes(&bytes))),
+                (None, Some(to)) => turn.out.push(Effect::Forgotten { to, bytes: held_bytes(&bytes) }),
+                (None, None) => {}
+            }
+            answered.close(turn.out);
+        }
+    }
+
     /// Lets go of publishes that will never be answered: all of them, or those that have no position yet.
     pub(crate) fn forget_publishes(&mut self, turn: &mut Turn<'_>, all: bool) {
+        self.forget_held(turn, true);
         let keep = if all { 0 } else { self.publishes.assigned };
         self.publishes.assigned = keep;
         while self.publishes.waiting.len() > keep {
             // From the back or the front makes no difference to the producers: none of these is answered.
             let Some(waiting) = self.publishes.waiting.pop_back() else { return };
-            let Answered { key, closed, .. } = self.producers.answered(waiting.producer);
-            if let Some(to) = key {
+            let answered = self.producers.answered(waiting.producer);
+            if let Some(to) = answered.key {
                 turn.out.push(Effect::Forgotten { to, bytes: held_bytes(&waiting.bytes) });
             }
-            answer_close(turn, key, closed);
+            answered.close(turn.out);
         }
-    }
-}
-
-/// A close that waited for the last answer is answered right after it.
-fn answer_close(turn: &mut Turn<'_>, key: Option<ProducerKey>, closed: Option<u64>) {
-    if let (Some(key), Some(request)) = (key, closed) {
-        turn.out.push(Effect::Reply { to: key.connection, reply: Reply::Success { request } });
     }
 }
 
@@ -263,6 +273,11 @@ fn delay_is_over_limit(meta: &EntryMeta, settings: &TopicSettings) -> bool {
     let limit = settings.max_delay_ms;
     let limited = meta.deliver_at_ms > 0 && limit > 0 && settings.delayed_tick_ms > 0;
     limited && meta.deliver_at_ms.saturating_sub(meta.publish_time_ms) > limit
+}
+
+#[cold]
+fn refused_by_end(to: ProducerKey, sequence: u64, bytes: u32) -> Effect {
+    Effect::Refused { to, sequence, error: ServerError::TopicTerminatedError, message: TERMINATED.to_owned(), bytes }
 }
 
 #[cold]

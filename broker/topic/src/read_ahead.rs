@@ -74,6 +74,11 @@ impl ReadAhead {
         turn.out.push(Effect::Read { tag, from: range.from, last: range.last, max_entries, max_bytes: lent.settings.max_read_bytes });
     }
 
+    /// Whether a read of this tag is in flight.
+    pub(crate) fn expects(&self, tag: Tag) -> bool {
+        [self.new, self.again].into_iter().flatten().any(|open| open.tag == tag)
+    }
+
     /// A read has ended. Entries that `needed` refuses are not kept. Returns whether there may be something to dispatch.
     pub(crate) fn arrived(&mut self, outcome: ReadOutcome, needed: impl Fn(Position) -> bool, turn: &mut Turn<'_>) -> bool {
         let Some(open) = self.close(outcome.tag) else { return false };

@@ -1,5 +1,6 @@
 //! Numbers that people and tools ask a topic for.
 
+pub use crate::dispatch_rate::Stopped;
 pub use crate::growth::{ENTRY_SIZES, WRITE_LATENCIES};
 
 /// What one consumer did in a second of the last period; all 0 until one has ended.
@@ -163,6 +164,10 @@ pub struct SubscriptionStats {
     pub messages_expired: u64,
     /// Messages of a non-persistent topic that no consumer took, since it was loaded.
     pub messages_dropped: u64,
+    /// Bytes not acked, estimated within a ledger by its average entry.
+    pub backlog_bytes: u64,
+    /// How often it was sent nothing because a rate was spent.
+    pub stopped: Stopped,
     /// Mark-delete position, `ledger:entry`.
     pub mark_delete: String,
     /// Read position, `ledger:entry`.
@@ -175,6 +180,29 @@ pub struct SubscriptionStats {
     pub consumers: Vec<ConsumerStats>,
     /// Cursor properties.
     pub properties: Vec<(String, String)>,
+}
+
+/// Numbers of the compaction of a topic.
+#[derive(Clone, Debug, Default)]
+pub struct CompactionStats {
+    /// The compacted ledger: id, entries, bytes.
+    pub ledger: Option<(i64, u64, u64)>,
+    /// Up to where it is compacted, `ledger:entry`.
+    pub horizon: Option<String>,
+    /// Messages that the last compaction took out.
+    pub last_removed: u64,
+    /// How long it took, in milliseconds.
+    pub last_duration_ms: u64,
+    /// Compactions that worked, and those that failed, since the topic was loaded.
+    pub succeeded: u64,
+    /// See [`succeeded`](Self::succeeded).
+    pub failed: u64,
+    /// Messages that they took out.
+    pub removed: u64,
+    /// When one worked last, milliseconds since the epoch; 0 if none did since the topic was loaded.
+    pub succeeded_at_ms: u64,
+    /// When one failed last, milliseconds since the epoch; 0 if none did since the topic was loaded.
+    pub failed_at_ms: u64,
 }
 
 /// Numbers of one topic.
@@ -206,14 +234,34 @@ pub struct TopicStats {
     pub storage_reads: u64,
     /// The ledgers: id, entries, bytes.
     pub ledgers: Vec<(i64, u64, u64)>,
+    /// How often publishes began to wait because a rate was spent.
+    pub publish_rate_limited: u64,
+    /// Bytes that wait for the slowest durable subscription, estimated within a ledger by its average entry.
+    pub backlog_bytes: u64,
+    /// The limit on them, if there is one.
+    pub quota_bytes: Option<u64>,
+    /// The limit on the age of what waits, in milliseconds, if there is one.
+    pub quota_age_ms: Option<u64>,
+    /// When the oldest message that waits was published, milliseconds since the epoch; none if nothing waits, or without a limit on its age.
+    pub oldest_backlog_ms: Option<u64>,
+    /// The durable subscription that it waits for.
+    pub slowest_subscription: Option<String>,
+    /// How often the oldest messages were dropped because too much waited: too many bytes, for too long.
+    pub quota_evictions: (u64, u64),
     /// Producers that wait to have the topic to themselves.
     pub waiting_producers: u32,
     /// Its producers.
     pub producers: Vec<ProducerStats>,
     /// Whether messages that are sent twice are recognised.
     pub deduplication: bool,
-    /// The cursor that keeps the sequence ids, which is no subscription.
-    pub deduplication_cursor: Option<Box<SubscriptionStats>>,
+    /// The broker's own cursors, which are no subscriptions: that of deduplication, and that of compaction.
+    pub own_cursors: Vec<SubscriptionStats>,
+    /// How the topic is compacted.
+    pub compaction: CompactionStats,
+    /// What the chain of ledgers is doing, in Pulsar's words; empty for a topic that stores nothing.
+    pub state: &'static str,
+    /// What users noted on it.
+    pub properties: Vec<(String, String)>,
     /// Its subscriptions.
     pub subscriptions: Vec<SubscriptionStats>,
 }

@@ -4,6 +4,7 @@ use ledger::{Cursor, Position};
 use wire::ServerError;
 
 use crate::consumer::ConsumerIndex;
+use crate::dispatch_rate::SubscriptionPace;
 use crate::dispatcher::{Dispatcher, Lane, Part, Step};
 use crate::errand::SubscriptionIndex;
 use crate::event::{AckIds, AttachConsumer, AttachProducer};
@@ -26,12 +27,20 @@ pub(crate) struct Subscription {
     pub(crate) durable: bool,
     /// Where a durable cursor is kept; none before its first record is asked for.
     pub(crate) persistence: Option<Persistence>,
+    /// What is noted on it, until it has a record.
+    pub(crate) properties: Vec<(String, String)>,
     /// Who waits for the subscription to exist.
     pub(crate) waiters: Vec<Waiter>,
     /// When a cursor that only lives in memory is dropped for want of consumers.
     pub(crate) expires_at: Option<u64>,
+    /// Whether it is on the topic's list of those to look at.
+    pub(crate) wanted: bool,
+    /// When it had its last consumer, or was loaded.
+    pub(crate) used_at_ms: u64,
     /// Whether it is on the topic's list of those with work left.
     pub(crate) queued: bool,
+    /// What holds it to rates; none if nothing ever did.
+    pub(crate) pace_out: Option<Box<SubscriptionPace>>,
 }
 
 /// What is going on with a subscription. Only an open one dispatches.
@@ -49,15 +58,18 @@ pub(crate) enum Phase {
     },
     /// Its record is being removed.
     Deleting {
-        asked: Asked,
+        /// None if nobody asked: it was not used for too long.
+        asked: Option<Asked>,
     },
 }
 
 /// A request to answer.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    pub(crate) to: ConnectionKey,
-    pub(crate) request: u64,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Who asked.
+    pub to: ConnectionKey,
+    /// The request, as they chose it.
+    pub request: u64,
 }
 
 impl Asked {
@@ -73,7 +85,8 @@ impl Asked {
 pub(crate) enum Waiter {
     Consumer(AttachConsumer),
     Producer(AttachProducer),
-    Admin(Asked),
+    /// An administrator, and what it wants to be noted on the subscription.
+    Admin(Asked, Vec<(String, String)>),
 }
 
 impl Waiter {
@@ -81,7 +94,18 @@ impl Waiter {
         match self {
             Waiter::Consumer(attach) => Asked { to: attach.key.connection, request: attach.request },
             Waiter::Producer(attach) => Asked { to: attach.key.connection, request: attach.request },
-            Waiter::Admin(asked) => *asked,
+            Waiter::Admin(asked, _) => *asked,
+        }
+    }
+}
+
+impl Waiter {
+    /// What it wants to be noted on the subscription.
+    pub(crate) fn properties(&self) -> Vec<(String, String)> {
+        match self {
+            Waiter::Consumer(attach) => attach.subscription_properties.clone(),
+            Waiter::Admin(_, properties) => properties.clone(),
+            Waiter::Producer(_) => Vec::new(),
         }
     }
 }
@@ -96,9 +120,13 @@ impl Subscription {
             phase: Phase::Open,
             durable,
             persistence: None,
+            properties: Vec::new(),
             waiters: Vec::new(),
             expires_at: None,
+            wanted: false,
+            used_at_ms: 0,
             queued: false,
+            pace_out: None,
         }
     }
 
@@ -111,7 +139,7 @@ impl Subscription {
         if self.kind != Some(kind) {
             self.kind = Some(kind);
             self.start_over();
-            self.lane.cursor.rewind(lent.ledger);
+            self.lane.rewind(lent.ledger);
         }
     }
 
@@ -161,6 +189,9 @@ impl Subscription {
     }
 
     fn ack_cumulative(&mut self, at: Position, remaining: Option<ledger::AckSet>, messages: Option<u32>, lent: &Lent<'_>) {
+        if at < lent.ledger.first() {
+            self.lane.raise_floor(if remaining.is_none() { at } else { before(at) });
+        }
         let cursor = &mut self.lane.cursor;
         match remaining.filter(|left| left.0.iter().any(|word| *word != 0)) {
             None => cursor.ack_cumulative(at, lent.ledger),
@@ -181,7 +212,16 @@ impl Subscription {
         let write = self.persistence.as_ref().and_then(|persistence| persistence.deadline(&self.lane.cursor, settings));
         let expiry = self.expires_at.filter(|_| self.is_open());
         let due = self.lane.delayed.deadline().filter(|_| !self.lane.consumers.is_empty());
-        [search, write, self.lane.reads.retry_at(), self.dispatcher.deadline(), expiry, due].into_iter().flatten().min()
+        let expiry = expiry.or_else(|| self.desertion_deadline(settings));
+        let view = self.lane.view.as_ref().and_then(|view| view.reads.retry_at());
+        let rated = self.waits_until();
+        let own = [search, write, self.lane.reads.retry_at(), view, self.dispatcher.deadline(), expiry, due, rated];
+        own.into_iter().flatten().min()
+    }
+
+    /// When it may be sent something again, if a rate holds it back.
+    pub(crate) fn waits_until(&self) -> Option<u64> {
+        self.pace_out.as_ref().and_then(|pace| pace.until()).filter(|_| self.is_open() && !self.lane.consumers.is_empty())
     }
 
     pub(crate) fn stats(&self, lent_ledger: &ledger::ManagedLedger, settings: &TopicSettings, max_held: u64) -> SubscriptionStats {
@@ -210,15 +250,22 @@ impl Subscription {
             delayed: self.lane.delayed.len(),
             messages_expired: self.lane.messages_expired,
             messages_dropped: 0,
+            backlog_bytes: lent_ledger.bytes_after(self.lane.cursor.mark_delete()),
+            stopped: self.pace_out.as_ref().map(|pace| pace.stopped()).unwrap_or_default(),
             rates: self.lane.rates(),
             mark_delete: self.lane.cursor.mark_delete().to_string(),
             read_position: self.lane.cursor.read_position().to_string(),
             acked_ranges: self.lane.cursor.ranges() as u64,
             active_consumer,
             consumers,
-            properties: self.persistence.as_ref().map(|persistence| persistence.properties().to_vec()).unwrap_or_default(),
+            properties: self.persistence.as_ref().map_or(&self.properties[..], |persistence| persistence.properties()).to_vec(),
         }
     }
+}
+
+/// The place before an entry, whether or not there is one.
+pub(crate) fn before(at: Position) -> Position {
+    Position { entry: at.entry.previous(), ..at }
 }
 
 /// A cumulative ack on a subscription whose consumers share the entries.

@@ -2,19 +2,23 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use ledger::{CacheKey, Cursor, LedgerId, ManagedLedger, Position, StoreError};
+use ledger::{CacheKey, Cursor, LedgerId, ManagedLedger, Position, Retention, StoreError};
 use slab::Slab;
 use wire::{ServerError, TopicName};
 
 use crate::access::{Access, EPOCH_PROPERTY};
+use crate::compaction::Compaction;
 use crate::consumer::ConsumerIndex;
 use crate::crowding::max_held;
 use crate::dedup::Dedup;
+use crate::dispatch_rate::TopicPace;
 use crate::dispatcher::Step;
 use crate::errand::{Errand, Errands, SubscriptionIndex};
 use crate::event::{Ack, ReadOutcome, StoredCursor, TopicSettings, Turn};
 use crate::expiry::Expiry;
 use crate::faults::Faults;
+use crate::finding::Finding;
+use crate::idle::LastUse;
 use crate::ledgers::{Ledgers, Recorded};
 use crate::lent::{Lent, Tally};
 use crate::pace::Pace;
@@ -22,7 +26,12 @@ use crate::peek::last_batch_index;
 use crate::persistence::Persistence;
 use crate::producers::Producers;
 use crate::publishing::Publishes;
+use crate::quota::QuotaWatch;
+use crate::rate::Allowance;
+use crate::subscribe_rate::Visits;
 use crate::subscription::{Asked, Phase, Subscription};
+use crate::terminate::End;
+use crate::throttle::Throttle;
 use crate::{ConsumerKey, ConsumerSlot, Effect, Now, Reply, SubscriptionKind, Tag};
 
 /// One topic. Every call may add effects to the turn; none waits.
@@ -44,7 +53,22 @@ pub struct Topic {
     pub(crate) errands: Errands,
     pub(crate) tally: Tally,
     pub(crate) expiry: Expiry,
+    pub(crate) last_use: LastUse,
     pub(crate) pace: Pace,
+    /// Subscriptions to which something happened since consumers were last served.
+    wanted: Vec<SubscriptionIndex>,
+    pub(crate) compaction: Compaction,
+    pub(crate) end: End,
+    /// Searches of administrators.
+    pub(crate) findings: Slab<Finding>,
+    /// Who waits for a revision of the topic's properties to be recorded.
+    pub(crate) noted: Vec<(u64, Asked)>,
+    /// What holds publishes to a rate, if there is one.
+    pub(crate) throttle: Option<Box<Throttle>>,
+    /// What holds delivery to rates, if there are any.
+    pub(crate) pace_out: Option<Box<TopicPace>>,
+    pub(crate) visits: Option<Box<Visits>>,
+    pub(crate) quota_watch: QuotaWatch,
     /// Subscriptions whose last dispatch step ran out of budget.
     ready: VecDeque<SubscriptionIndex>,
     /// Cache entries below this were released.
@@ -60,7 +84,6 @@ pub struct Topic {
     /// Set once it is being unloaded.
     pub(crate) closing: bool,
     pub(crate) faults: Faults,
-    scratch: Vec<SubscriptionIndex>,
     now: Now,
 }
 
@@ -95,7 +118,10 @@ impl Topic {
         let released = ledger.first();
         let max_held = max_held(&settings, None);
         let access = Access::loaded(ledger.property(EPOCH_PROPERTY));
+        let end = End::loaded(ledger.terminated().is_some());
         let check_at = now.monotonic_ms + settings.retention_check_ms;
+        let throttle = Throttle::new(&settings.rates.publish, now);
+        let pace_out = TopicPace::new(&settings.rates.dispatch, now);
         let mut topic = Topic {
             name,
             settings,
@@ -112,7 +138,17 @@ impl Topic {
             errands: Errands::default(),
             tally: Tally::default(),
             expiry: Expiry::new(now.monotonic_ms),
+            last_use: LastUse::new(now.monotonic_ms),
             pace: Pace::new(now),
+            wanted: Vec::new(),
+            compaction: Compaction::default(),
+            end,
+            findings: Slab::new(),
+            noted: Vec::new(),
+            throttle,
+            pace_out,
+            visits: None,
+            quota_watch: QuotaWatch::default(),
             ready: VecDeque::new(),
             released,
             crowded: None,
@@ -121,7 +157,6 @@ impl Topic {
             fenced: None,
             closing: false,
             faults: Faults::default(),
-            scratch: Vec::new(),
             now,
         };
         for stored in cursors {
@@ -135,6 +170,7 @@ impl Topic {
         let index = entry.key();
         let cursor = Cursor::restore(stored.state.clone(), &self.ledgers.chain);
         let mut subscription = Subscription::new(stored.subscription.clone(), index, cursor, true);
+        subscription.used_at_ms = self.now.monotonic_ms;
         self.by_name.insert(stored.subscription.clone(), index);
         subscription.persistence = Some(Persistence::loaded(stored, index, &subscription.lane.cursor));
         entry.insert(subscription);
@@ -155,8 +191,10 @@ impl Topic {
     pub(crate) fn lend(&mut self) -> (&mut Slab<Subscription>, Lent<'_>) {
         let lent = Lent {
             max_held: self.max_held,
+            allowance: Allowance::ANY,
             topic: &self.name,
             ledger: &self.ledgers.chain,
+            compacted: self.compaction.current,
             settings: &self.settings,
             errands: &mut self.errands,
             tally: &mut self.tally,
@@ -174,28 +212,58 @@ impl Topic {
         self.seat(key, *self.by_key.get(&key)?)
     }
 
+    /// A subscription may have something to send: it is looked at when consumers are served next.
+    pub(crate) fn want(&mut self, index: SubscriptionIndex) {
+        if let Some(subscription) = self.subscriptions.get_mut(index)
+            && !std::mem::replace(&mut subscription.wanted, true)
+        {
+            self.wanted.push(index);
+        }
+    }
+
+    pub(crate) fn want_all(&mut self) {
+        for (index, subscription) in self.subscriptions.iter_mut().filter(|(_, subscription)| !subscription.queued) {
+            if !std::mem::replace(&mut subscription.wanted, true) {
+                self.wanted.push(index);
+            }
+        }
+    }
+
+    /// Sends consumers what they can be sent since the last call. To be called once when a turn has told everything that happened: then
+    /// it is known what all consumers take, and entries go straight to them instead of being put aside for some of them in between.
+    pub fn serve(&mut self, turn: &mut Turn<'_>) {
+        if self.wanted.is_empty() {
+            return;
+        }
+        let mut wanted = std::mem::take(&mut self.wanted);
+        for index in wanted.drain(..) {
+            if let Some(subscription) = self.subscriptions.get_mut(index) {
+                subscription.wanted = false;
+                self.dispatch(turn, index);
+            }
+        }
+        self.wanted = wanted;
+        self.release_cache(turn);
+    }
+
     /// One dispatch step of a subscription; if it runs out of budget it goes on the list, behind others.
-    pub(crate) fn dispatch(&mut self, turn: &mut Turn<'_>, index: SubscriptionIndex) {
+    fn dispatch(&mut self, turn: &mut Turn<'_>, index: SubscriptionIndex) {
         if self.closing || self.fenced.is_some() {
             return;
         }
         self.now = turn.now;
+        if self.pace_out.is_some() { self.dispatch_in_time(turn, index) } else { self.dispatch_step(turn, index, Allowance::ANY) }
+    }
+
+    /// The step itself, in which no more is sent than is allowed.
+    pub(crate) fn dispatch_step(&mut self, turn: &mut Turn<'_>, index: SubscriptionIndex, allowance: Allowance) {
         let (subscriptions, mut lent) = self.lend();
+        lent.allowance = allowance;
         let Some(subscription) = subscriptions.get_mut(index) else { return };
         if subscription.dispatch(&mut lent, turn) == Step::More && !subscription.queued {
             subscription.queued = true;
             self.ready.push_back(index);
         }
-    }
-
-    pub(crate) fn dispatch_all(&mut self, turn: &mut Turn<'_>) {
-        let mut indices = std::mem::take(&mut self.scratch);
-        indices.extend(self.subscriptions.iter().filter(|(_, subscription)| !subscription.queued).map(|(index, _)| index));
-        for index in indices.drain(..) {
-            self.dispatch(turn, index);
-        }
-        self.scratch = indices;
-        self.release_cache(turn);
     }
 
     /// Lets go of cached entries that every attached consumer has been sent or will not need.
@@ -217,17 +285,18 @@ impl Topic {
             if let Some(reply) = consumer.end_silence() {
                 turn.out.push(Effect::Reply { to: key.connection, reply });
             }
-            self.dispatch(turn, seat.subscription);
+            self.want(seat.subscription);
+            self.tell_who_has_everything(turn, seat.subscription);
         }
     }
 
     /// The consumer's connection takes no more for now (its out buffer is full), or takes again.
-    pub fn set_writable(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, slot: ConsumerSlot, writable: bool) {
+    pub fn set_writable(&mut self, key: ConsumerKey, slot: ConsumerSlot, writable: bool) {
         let Some(seat) = self.seat(key, slot) else { return };
         if let Some(consumer) = self.subscriptions.get_mut(seat.subscription).and_then(|s| s.lane.consumer_mut(seat.consumer)) {
             consumer.writable = writable;
             if writable {
-                self.dispatch(turn, seat.subscription);
+                self.want(seat.subscription);
             }
         }
     }
@@ -260,13 +329,14 @@ impl Topic {
             self.trim(turn);
         }
         if lifted {
-            self.dispatch(turn, seat.subscription);
+            self.want(seat.subscription);
         }
+        self.tell_who_has_everything(turn, seat.subscription);
         Ok(())
     }
 
     /// Delivers again what the consumer names; empty `ids`: all that it holds. Older than its epoch: dropped.
-    pub fn redeliver(&mut self, turn: &mut Turn<'_>, key: ConsumerKey, slot: ConsumerSlot, ids: Vec<Position>, epoch: Option<u64>) {
+    pub fn redeliver(&mut self, key: ConsumerKey, slot: ConsumerSlot, ids: Vec<Position>, epoch: Option<u64>) {
         let Some(seat) = self.seat(key, slot) else { return };
         let (subscriptions, lent) = self.lend();
         let Some(subscription) = subscriptions.get_mut(seat.subscription).filter(|subscription| subscription.is_open()) else { return };
@@ -278,7 +348,7 @@ impl Topic {
             consumer.epoch = Some(epoch);
         }
         subscription.dispatcher.redeliver(&mut subscription.lane, seat.consumer, &ids, &lent);
-        self.dispatch(turn, seat.subscription);
+        self.want(seat.subscription);
     }
 
     /// A cursor's state is durable, or not.
@@ -316,6 +386,7 @@ impl Topic {
             Errand::LedgerList => self.list_recorded(turn, version),
             Errand::CursorRecord(index) | Errand::NewCursor(index) => {
                 self.with_persistence(index, |persistence, _, _| persistence.recorded(version, turn));
+                self.compaction_recorded(turn, index);
                 self.advance(turn, index);
             }
             Errand::GoneCursor(index) => self.subscription_deleted(turn, index),
@@ -325,10 +396,13 @@ impl Topic {
     }
 
     fn list_recorded(&mut self, turn: &mut Turn<'_>, version: i64) {
-        if self.ledgers.recorded(version, turn) == Recorded::RolledOver && !self.closing {
-            self.flush_publishes(turn);
+        match self.ledgers.recorded(version, turn) {
+            Recorded::RolledOver if !self.closing => self.flush_publishes(turn),
+            Recorded::Ended => self.ended(turn),
+            Recorded::RolledOver | Recorded::Trimmed => {}
         }
         self.ledgers.advance(&mut self.errands, turn);
+        self.settle_notes(turn);
         self.settle_claim(turn);
         self.trim(turn);
     }
@@ -347,7 +421,7 @@ impl Topic {
             Some(Errand::Read(index)) => {
                 let Some(Subscription { dispatcher, lane, .. }) = self.subscriptions.get_mut(index) else { return };
                 if dispatcher.read_done(lane, outcome, turn) {
-                    self.dispatch(turn, index);
+                    self.want(index);
                 }
             }
             Some(Errand::Probe(index)) => {
@@ -364,6 +438,15 @@ impl Topic {
                 if self.expiry.search().is_some_and(|search| search.arrived(outcome.tag, entry, turn)) {
                     self.search_expired(turn);
                 }
+            }
+            Some(Errand::Finding(index)) => self.finding_arrived(turn, index, outcome),
+            Some(Errand::LastCompacted { to, request, mark_delete }) => {
+                let entry = outcome.entries.ok().and_then(|entries| entries.into_iter().next());
+                self.answer_last_compacted(turn, Asked { to, request }, entry, mark_delete);
+            }
+            Some(Errand::QuotaProbe) => {
+                let entry = outcome.entries.ok().and_then(|entries| entries.into_iter().next());
+                self.oldest_read(turn, outcome.tag, entry);
             }
             Some(Errand::LastMessage { to, request, mark_delete }) => {
                 let asked = Asked { to, request };
@@ -386,13 +469,30 @@ impl Topic {
         }
         let durable = self.subscriptions.iter().filter(|(_, subscription)| subscription.durable);
         let slowest = durable.map(|(_, subscription)| subscription.lane.cursor.mark_delete()).min();
-        if !self.ledgers.trim(slowest, self.settings.retention, &mut self.errands, turn) {
+        self.trim_to(turn, slowest, self.settings.retention);
+    }
+
+    /// Drops ledgers that retention lets go, up to `slowest`, or all.
+    pub(crate) fn trim_to(&mut self, turn: &mut Turn<'_>, slowest: Option<Position>, retention: Retention) {
+        if !self.ledgers.may_trim() {
+            return;
+        }
+        for (_, subscription) in self.subscriptions.iter_mut().filter(|(_, subscription)| !subscription.durable) {
+            subscription.lane.before_trim(&self.ledgers.chain);
+        }
+        if !self.ledgers.trim(slowest, retention, &mut self.errands, turn) {
             return;
         }
         let (subscriptions, lent) = self.lend();
         for (_, subscription) in subscriptions.iter_mut().filter(|(_, subscription)| !subscription.durable) {
-            subscription.lane.cursor.trimmed(lent.ledger);
-            subscription.dispatcher.trimmed(&mut subscription.lane);
+            let Subscription { lane, dispatcher, .. } = subscription;
+            let in_view = lane.view.is_some().then_some(lane.cursor.read_position());
+            lane.cursor.trimmed(lent.ledger);
+            if let Some(at) = in_view {
+                // The compacted ledger has what the topic has no more.
+                lane.cursor.read_from(at);
+            }
+            dispatcher.trimmed(lane);
         }
         let first = self.ledgers.chain.first();
         turn.cache.release(self.cache, first);
@@ -403,12 +503,22 @@ impl Topic {
         if self.closing || self.fenced.is_some() {
             return None;
         }
-        if !self.ready.is_empty() {
+        if !self.ready.is_empty() || !self.wanted.is_empty() {
             return Some(self.now.monotonic_ms);
         }
         let subscriptions = self.subscriptions.iter().filter_map(|(_, subscription)| subscription.deadline(&self.settings));
         let dedup = self.dedup.as_ref().and_then(Dedup::deadline);
-        subscriptions.chain(self.ledgers.deadline()).chain(dedup).chain(self.expiry_deadline()).min()
+        let others = [
+            self.ledgers.deadline(),
+            dedup,
+            self.throttle.as_ref().and_then(|throttle| throttle.deadline()),
+            self.expiry_deadline(),
+            self.quota_deadline(),
+            self.compaction_deadline(),
+            self.findings_deadline(),
+            self.desertion_deadline(),
+        ];
+        subscriptions.chain(others.into_iter().flatten()).min()
     }
 
     /// Does what is due.
@@ -417,10 +527,16 @@ impl Topic {
             return;
         }
         self.now = turn.now;
+        self.release_held(turn);
         self.ledgers.tick(&self.settings, &mut self.errands, turn);
         self.tick_sequences(turn);
         self.tick_expiry(turn);
-        let indices: Vec<SubscriptionIndex> = self.subscriptions.iter().map(|(index, _)| index).collect();
+        self.tick_quota(turn);
+        self.tick_desertion(turn);
+        self.tick_compaction(turn);
+        self.tick_findings(turn);
+        let mut indices: Vec<SubscriptionIndex> = self.subscriptions.iter().map(|(index, _)| index).collect();
+        self.in_turns(&mut indices);
         for index in indices {
             self.tick_subscription(turn, index);
         }
@@ -431,6 +547,7 @@ impl Topic {
                 self.dispatch(turn, index);
             }
         }
+        self.serve(turn);
         self.trim(turn);
         self.release_cache(turn);
     }
@@ -440,12 +557,17 @@ impl Topic {
         if subscription.is_open() && subscription.expires_at.is_some_and(|at| at <= turn.now.monotonic_ms) {
             return self.remove_subscription(index);
         }
+        if subscription.tick_desertion(&self.settings, turn.now.monotonic_ms) {
+            return self.advance(turn, index);
+        }
         let searching = match &mut subscription.phase {
             Phase::Locating(search) | Phase::Seeking { search: Some(search), .. } => search.may_retry(turn.now),
             _ => false,
         };
-        let reading = subscription.lane.reads.may_retry(turn.now);
-        let due = subscription.lane.delayed.deadline().is_some_and(|at| at <= turn.now.monotonic_ms);
+        let reading = subscription.lane.reads.may_retry(turn.now)
+            | subscription.lane.view.as_mut().is_some_and(|view| view.reads.may_retry(turn.now));
+        let at = |at: u64| at <= turn.now.monotonic_ms;
+        let due = subscription.lane.delayed.deadline().is_some_and(at) || subscription.waits_until().is_some_and(at);
         if searching {
             self.advance(turn, index);
         }
@@ -454,7 +576,7 @@ impl Topic {
         let ready =
             subscriptions.get_mut(index).is_some_and(|subscription| subscription.dispatcher.tick(&mut subscription.lane, &lent, turn));
         if reading || due || ready {
-            self.dispatch(turn, index);
+            self.want(index);
         }
     }
 
@@ -465,10 +587,13 @@ impl Topic {
         }
         self.settings = settings;
         self.max_held = max_held(&self.settings, self.crowded);
+        self.quota_watch.look_at(turn.now);
+        self.change_publish_rate(turn);
+        self.change_dispatch_limits(turn.now);
         self.ledgers.chain.set_limits(self.settings.ledger);
         self.ledgers.want_trim();
         self.trim(turn);
-        self.dispatch_all(turn);
+        self.want_all();
     }
 
     /// What is stored of it, in bytes.

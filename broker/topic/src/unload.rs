@@ -31,7 +31,7 @@ impl Topic {
         for (_, subscription) in &mut self.subscriptions {
             if let Phase::Deleting { asked } = subscription.phase {
                 subscription.phase = Phase::Open;
-                refused.push(asked);
+                refused.extend(asked);
             }
         }
         for asked in refused {
@@ -51,6 +51,9 @@ impl Topic {
         self.forget_publishes(turn, false);
         for (to, request) in self.errands.take_last_message() {
             self.refuse_unloading(turn, Asked { to, request });
+        }
+        for asked in self.take_unanswered() {
+            self.refuse_unloading(turn, asked);
         }
         let indices: Vec<SubscriptionIndex> = self.subscriptions.iter().map(|(index, _)| index).collect();
         for index in indices {

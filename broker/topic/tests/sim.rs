@@ -42,11 +42,15 @@ fn every_promise_holds_for_every_seed() {
         total.takeovers += tally.takeovers;
         total.delayed += tally.delayed;
         total.parts += tally.parts;
+        total.rate_changes += tally.rate_changes;
+        total.held += tally.held;
+        total.over_quota += tally.over_quota;
     }
     eprintln!("{total:?}");
     let enough = total.acknowledged > 1_000 && total.redelivered > 1_000 && total.crashes > 100 && total.unloads > 100 && total.seeks > 100;
     let enough = enough && total.duplicates > 100 && total.takeovers > 100;
     let enough = enough && total.delayed > 1_000 && total.parts > 1_000;
+    let enough = enough && total.rate_changes > 100 && total.held > 1_000 && total.over_quota > 100;
     assert!(enough, "a simulation in which nothing happens proves nothing: {total:?}");
 }
 
@@ -166,4 +170,19 @@ fn one_seed_is_always_the_same_play() {
     let script = Script { steps: STEPS, ..Script::default() };
     let first = format!("{:?}", play(7, script));
     assert_eq!(first, format!("{:?}", play(7, script)));
+}
+
+#[test]
+fn a_publish_that_overtakes_those_that_wait_for_a_rate_is_noticed() {
+    let faults = Faults { held_overtaken: true, ..Faults::default() };
+    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 100).expect("noticed");
+    assert!(violation.contains("receipt"), "{violation}");
+}
+
+#[test]
+fn a_subscription_that_waits_for_a_rate_for_ever_is_noticed() {
+    let faults = Faults { rate_never_ends: true, ..Faults::default() };
+    let violation = first_violation(Script { faults, steps: STEPS, ..Script::default() }, 100).expect("noticed");
+    let noticed = ["do not come", "does not come", "never came", "late"].iter().any(|word| violation.contains(word));
+    assert!(noticed, "{violation}");
 }

@@ -91,6 +91,17 @@ macro_rules! commands {
                 type_name(self.type_number()).unwrap_or("UNKNOWN")
             }
 
+            /// A command of the message road as every client spells it; anything else, and what is malformed, is for
+            /// [`decode`](Self::decode).
+            pub(crate) fn decode_hot(command: &[u8]) -> Option<Command> {
+                let (number, at) = usual_envelope(command)?;
+                let body = command.get(at..)?;
+                match number {
+                    $($hot_number => $hot::decode(body).ok().map(Command::$hot),)*
+                    _ => None,
+                }
+            }
+
             fn decode_usual(number: i32, at: usize, command: &Bytes) -> Result<Command, Stopped> {
                 let body = command.get(at..).unwrap_or_default();
                 Ok(match number {
@@ -305,9 +316,9 @@ fn usual_envelope(command: &[u8]) -> Option<(i32, usize)> {
     (length == rest.len() as u64).then_some((i32::try_from(number).ok()?, command.len() - rest.len()))
 }
 
-const TYPE_TAG: u64 = 1 << 3;
+pub(crate) const TYPE_TAG: u64 = 1 << 3;
 
-const fn body_tag(number: u64) -> u64 {
+pub(crate) const fn body_tag(number: u64) -> u64 {
     number << 3 | 2
 }
 
@@ -341,7 +352,7 @@ fn head(out: &mut impl Sink, number: u64, body_length: usize) {
     out.raw_varint(body_length as u64);
 }
 
-fn frame_size(size: usize) -> u32 {
+pub(crate) fn frame_size(size: usize) -> u32 {
     u32::try_from(size).expect("what is sent was checked against the maximum message size, which is an i32")
 }
 

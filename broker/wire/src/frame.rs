@@ -8,6 +8,7 @@ use crate::{
     Command, DecodeError, Send,
     command::envelope,
     field::{Body, Sink},
+    short::short_envelope,
 };
 
 /// How much larger than the largest message a frame may be: room for the command and the message's metadata.
@@ -84,16 +85,23 @@ impl FrameDecoder {
         if received.len() < SIZE + size {
             return Ok(None);
         }
-        received.advance(SIZE);
-        let mut frame = received.split_to(size).freeze();
-        let command = frame.try_get_u32().map_err(|_| FrameError::TooSmall { size })? as usize;
-        if command == 0 {
+        let length = received.get(SIZE..).and_then(<[u8]>::first_chunk).map_or(0, |length| u32::from_be_bytes(*length) as usize);
+        if length == 0 {
             return Err(FrameError::EmptyCommand);
         }
-        if command > frame.len() {
-            return Err(FrameError::CommandTooLong { command, available: frame.len() });
+        let available = size - SIZE;
+        let Some(command) = received.get(2 * SIZE..2 * SIZE + available).and_then(|rest| rest.get(..length)) else {
+            return Err(FrameError::CommandTooLong { command: length, available });
+        };
+        // A hot command keeps nothing of its bytes, and most have no payload: then nobody has to share the buffer.
+        if let Some(command) = Command::decode_hot(command) {
+            received.advance(2 * SIZE + length);
+            let payload = if length == available { Bytes::new() } else { received.split_to(available - length).freeze() };
+            return Ok(Some(Frame { command, payload }));
         }
-        let command = Command::decode(frame.split_to(command))?;
+        received.advance(2 * SIZE);
+        let mut frame = received.split_to(available).freeze();
+        let command = Command::decode(frame.split_to(length))?;
         Ok(Some(Frame { command, payload: frame }))
     }
 
@@ -146,7 +154,7 @@ pub struct Delivery<'a> {
 
 /// Appends a MESSAGE up to where its payload of `payload` bytes follows.
 pub fn encode_message_header(out: &mut BytesMut, delivery: &Delivery<'_>, payload: usize) {
-    envelope(out, 9, delivery, payload);
+    short_envelope(out, 9, delivery, payload);
 }
 
 /// What a receipt says.
@@ -168,7 +176,7 @@ pub struct Receipt {
 
 /// Appends a SEND_RECEIPT.
 pub fn encode_receipt(out: &mut BytesMut, receipt: &Receipt) {
-    envelope(out, 7, receipt, 0);
+    short_envelope(out, 7, receipt, 0);
 }
 
 /// A message id without a batch, borrowed from nowhere.

@@ -17,6 +17,7 @@ pub mod names;
 pub mod payload;
 pub mod proto;
 mod required;
+mod short;
 
 pub use command::{Command, DecodeError, type_name};
 pub use frame::{

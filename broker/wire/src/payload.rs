@@ -8,13 +8,19 @@
 
 mod batch;
 mod broker_entry;
+mod compression;
 mod key;
+mod outline;
 mod peek;
+mod raw;
 
 pub use batch::{SingleMessages, push_single_message};
 pub use broker_entry::{broker_entry_metadata, encode_broker_entry_metadata, without_broker_entry_metadata};
+pub use compression::{compress, decompress};
 pub use key::{NO_KEY, StickyKey, sticky_key};
+pub use outline::{Outline, outline};
 pub use peek::{Chunk, Peek, peek};
+pub use raw::RawMessage;
 
 use bytes::{BufMut, BytesMut};
 use prost::Message as _;
@@ -83,6 +89,11 @@ pub fn parts(payload: &[u8]) -> Result<Parts<'_>, PayloadError> {
     };
     let (metadata, message) = take_sized(covered, "message metadata")?;
     Ok(Parts { broker_entry, checksum, covered, metadata, message })
+}
+
+/// The message's metadata, whole. To look at a field or two, see [`peek()`].
+pub fn metadata(payload: &[u8]) -> Result<MessageMetadata, PayloadError> {
+    MessageMetadata::decode(parts(payload)?.metadata).map_err(|_| PayloadError::Malformed("message metadata"))
 }
 
 /// Whether the payload's bytes match its checksum; without one there is nothing to hold against it.

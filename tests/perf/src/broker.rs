@@ -3,6 +3,7 @@
 mod cpus;
 mod disk;
 mod geminga;
+mod kept;
 mod maven;
 mod pulsar;
 mod started;
@@ -11,8 +12,15 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use clap::ValueEnum;
 
-pub use self::{cpus::Cpus, started::Started};
-use crate::result::{BrokerUnderTest, Durability};
+pub use self::{
+    cpus::Cpus,
+    kept::{Keep, Kept},
+    started::Started,
+};
+use crate::{
+    interrupt::Interrupt,
+    result::{BrokerUnderTest, Durability},
+};
 
 /// A broker that can be started here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -70,12 +78,12 @@ fn setting(text: &str) -> Result<(String, String), String> {
 }
 
 impl BrokerChoice {
-    /// Starts the chosen broker and waits until it is ready; none when it is reached by address.
-    pub fn start(&self) -> anyhow::Result<Option<Started>> {
+    /// Starts the chosen broker and waits until it is ready, or until the wait is interrupted; none when it is reached by address.
+    pub fn start(&self, interrupt: &Interrupt) -> anyhow::Result<Option<Started>> {
         match self.start {
             None => Ok(None),
-            Some(Product::Geminga) => geminga::start(self).map(Some),
-            Some(Product::Pulsar) => pulsar::start(self).map(Some),
+            Some(Product::Geminga) => geminga::start(self, interrupt).map(Some),
+            Some(Product::Pulsar) => pulsar::start(self, interrupt).map(Some),
         }
     }
 
@@ -101,8 +109,8 @@ impl BrokerChoice {
     }
 
     /// Why receipts mean less than they should.
-    fn durability(&self, on_tmpfs: bool) -> Durability {
-        let reasons = [(on_tmpfs, "the data is in memory (tmpfs)"), (self.sync_off, "sync is switched off")];
+    fn durability(on_tmpfs: bool, sync_off: bool) -> Durability {
+        let reasons = [(on_tmpfs, "the data is in memory (tmpfs)"), (sync_off, "sync is switched off")];
         let reasons: Vec<String> = reasons.into_iter().filter(|(holds, _)| *holds).map(|(_, reason)| reason.to_owned()).collect();
         if reasons.is_empty() { Durability::Durable } else { Durability::NotDurable(reasons) }
     }

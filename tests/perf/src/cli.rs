@@ -13,8 +13,9 @@ use crate::{
     access::Access,
     admin::Admin,
     bench,
-    broker::{BrokerChoice, Started},
+    broker::{BrokerChoice, Keep, Kept, Started},
     compare::Compare,
+    interrupt::{Interrupt, Interrupted},
     report,
     result::BrokerUnderTest,
     run::{Outcome, Restart, Run, summary},
@@ -54,6 +55,8 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Ten seconds at the maximum rate, and one line about them
     Bench(Box<BenchArgs>),
+    /// Start a broker and keep it, so that several runs can use it
+    Broker(Box<Keep>),
     /// Lay two sets of runs side by side
     #[command(after_help = "\
 Examples:
@@ -102,6 +105,9 @@ pub struct Target {
     /// The broker's process, if it is on this machine, to measure what it uses; may be given several times
     #[arg(long, value_name = "PID", conflicts_with = "start")]
     pub pid: Vec<u32>,
+    /// A broker that `geminga perf broker` keeps, by the file that it wrote
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["start", "pid", "service_url", "admin_url", "durable"])]
+    pub broker: Option<PathBuf>,
     /// Started here, under conditions of choice.
     #[command(flatten)]
     pub choice: BrokerChoice,
@@ -133,7 +139,8 @@ Examples:
   geminga perf run iot-telemetry-small-2core --set load.rate=500 --set applications.pods=2
   GEMINGA_PERF_SET_load__rate=500 geminga perf run iot-telemetry-small-2core
 
-Exit codes: 0 the run is valid, 1 it is not or could not be made, 2 the command line was not understood, 3 the scenario is wrong.")]
+Exit codes: 0 the run is valid, 1 it is not or could not be made, 2 the command line was not understood, 3 the scenario is wrong,
+130 it was interrupted: Ctrl-C stops a broker that was started here and removes its directory.")]
 pub struct RunArgs {
     /// Which one, and what is changed in it.
     #[command(flatten)]
@@ -183,6 +190,10 @@ pub fn main(perf: &Perf) -> ExitCode {
             }
             Err(error) => refuse(&error, FAILED),
         },
+        Command::Broker(keep) => match keep.run(&mut std::io::stdout().lock()) {
+            Ok(()) => VALID,
+            Err(error) => refuse(&error, FAILED),
+        },
         Command::Report(again) => match again.run(&mut std::io::stdout().lock()) {
             Ok(()) => VALID,
             Err(error) => refuse(&error, FAILED),
@@ -200,7 +211,7 @@ fn print(text: &str) -> u8 {
 
 fn refuse(error: &anyhow::Error, code: u8) -> u8 {
     eprintln!("geminga perf: {error:#}");
-    code
+    if error.is::<Interrupted>() { Interrupted::CODE } else { code }
 }
 
 fn list() -> String {
@@ -272,22 +283,33 @@ impl Target {
     /// Runs against it.
     fn play(&self, mut run: Run) -> anyhow::Result<Outcome> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let interrupt = Interrupt::listen()?;
         run.scenario.broker.tls |= self.choice.tls;
-        let mut started = BrokerChoice { tls: run.scenario.broker.tls, ..self.choice.clone() }.start()?;
+        let mut started = BrokerChoice { tls: run.scenario.broker.tls, ..self.choice.clone() }.start(&interrupt)?;
+        let kept = self.broker.as_deref().map(Kept::read).transpose()?;
         let mut access = self.access.clone();
-        if let Some(trust) = started.as_ref().and_then(Started::trust) {
+        let trust = started.as_ref().and_then(Started::trust).or_else(|| kept.as_ref()?.trust.as_deref());
+        if let Some(trust) = trust {
             access.tls_trust = Some(trust.to_owned());
         }
-        let broker = runtime.block_on(self.about(started.as_ref()))?;
-        let broker_pids = started.as_ref().map_or_else(|| self.pid.clone(), |started| vec![started.pid()]);
+        let (broker, broker_pids) = match kept {
+            Some(kept) => (kept.about, vec![kept.pid]),
+            None => {
+                let pids = started.as_ref().map_or_else(|| self.pid.clone(), |started| vec![started.pid()]);
+                (runtime.block_on(self.about(started.as_ref()))?, pids)
+            }
+        };
         let run = Run { broker, broker_pids, access, ..run };
         anyhow::ensure!(
             started.is_some() || run.scenario.broker.restart_at_seconds.is_none(),
             "scenario {} restarts the broker, so it must be started here: add --start geminga",
             run.name
         );
-        let outcome = runtime.block_on(run.run(started.as_mut().map(|started| started as &mut dyn Restart)));
-        if let Some(started) = &mut started {
+        let outcome = runtime.block_on(run.run(started.as_mut().map(|started| started as &mut dyn Restart), &interrupt));
+        // After an interrupt nobody wants to wait for an orderly end.
+        if let Some(started) = &mut started
+            && interrupt.check().is_ok()
+        {
             started.stop()?;
         }
         outcome

@@ -150,6 +150,7 @@ impl Comparison {
         warnings.extend([&a, &b].into_iter().flat_map(unlike_each_other));
         warnings.extend(not_interleaved(&a, &b));
         warnings.extend([&a, &b].into_iter().flat_map(noisy));
+        warnings.extend([&a, &b].into_iter().flat_map(cold));
         let subject = subject.iter().map(differences::Difference::told).collect();
         Self { a, b, rows, invalid, warnings, subject }
     }
@@ -185,7 +186,8 @@ impl Comparison {
 
     fn headline(&self) -> String {
         let (a, b) = (&self.a, &self.b);
-        format!("{}: A = {} ({} runs), B = {} ({} runs)", a.first().scenario, a.name, a.runs.len(), b.name, b.runs.len())
+        let count = |set: &Set| if set.runs.len() == 1 { "1 run".to_owned() } else { format!("{} runs", set.runs.len()) };
+        format!("{}: A = {} ({}), B = {} ({})", a.first().scenario, a.name, count(a), b.name, count(b))
     }
 
     fn head(&self) -> Vec<String> {
@@ -260,10 +262,22 @@ fn noisy(set: &Set) -> Option<String> {
     Some(format!("the machine was noisy in {} of {} runs of {}: {first}", noisy.len(), set.runs.len(), set.name))
 }
 
+fn cold(set: &Set) -> Option<String> {
+    let cold: Vec<String> = set.runs.iter().filter_map(RunResult::was_measured_cold).collect();
+    let first = cold.first()?;
+    Some(format!("in {} of {} runs of {} {first}", cold.len(), set.runs.len(), set.name))
+}
+
 impl Row {
     /// Name, A, B, the change, and what it is worth.
     fn cells(&self) -> Vec<String> {
-        let change = self.change.map_or_else(|| "–".to_owned(), figures::change);
+        let change = self.change.map_or_else(
+            || "–".to_owned(),
+            |percent| {
+                let times = figures::times(1.0 + percent / 100.0).map(|times| format!(", {times}"));
+                figures::change(percent) + &times.unwrap_or_default()
+            },
+        );
         vec![self.name.to_owned(), self.spelt(self.a.as_ref()), self.spelt(self.b.as_ref()), change, self.judgement.words().to_owned()]
     }
 }

@@ -3,7 +3,8 @@
 //!
 //! A run begins in [`run`]: a [`scenario`] is played by [`gateways`] and [`pods`] against a [`broker`], and [`tracker`]s judge it.
 //! [`result`] is what it leaves behind and all that a report is made from. [`machine`], [`sample`] and [`cache`] watch the host
-//! and its processes meanwhile; [`report`] shows what came of it, and [`compare`] lays sets of runs side by side.
+//! and its processes meanwhile; [`report`] shows what came of it, and [`compare`] lays sets of runs side by side. An [`interrupt`] ends a run in
+//! order.
 
 pub mod access;
 pub mod admin;
@@ -15,6 +16,7 @@ pub mod compare;
 pub mod course;
 pub mod devices;
 pub mod gateways;
+pub mod interrupt;
 pub mod machine;
 pub mod pace;
 pub mod pods;

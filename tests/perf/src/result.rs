@@ -7,6 +7,7 @@ mod correctness;
 mod latency;
 mod process;
 mod settings;
+mod steadiness;
 
 use std::{fs, path::Path};
 
@@ -16,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use self::{
     correctness::{ApplicationCheck, Correctness, Verdict},
     latency::{LatencyPoint, LatencySummary, PERCENTILES, new_histogram},
-    process::{HostUse, ProcessPoint, ProcessUse, ThreadKind, ThreadShare, ThreadShares},
+    process::{BUSY_SHARE, HostUse, ProcessPoint, ProcessUse, ThreadKind, ThreadShare, ThreadShares},
     settings::{BrokerUnderTest, Disk, Durability, Machine, Settings},
 };
 

@@ -15,6 +15,7 @@ use crate::{
     cache::CacheClock,
     course::Look,
     gateways::{Gateways, Plan, Round, Sent},
+    interrupt::Interrupt,
     pods::{Applications, Heard},
     reading::Clock,
     recorder,
@@ -92,8 +93,8 @@ impl Run {
     /// Runs. What goes wrong with messages is told in the record; an error means that there was no run.
     ///
     /// # Errors
-    /// The broker could not be reached or refused what a run needs.
-    pub async fn run(&self, restart: Option<&mut dyn Restart>) -> anyhow::Result<Outcome> {
+    /// The broker could not be reached or refused what a run needs, or the run was interrupted.
+    pub async fn run(&self, restart: Option<&mut dyn Restart>, interrupt: &Interrupt) -> anyhow::Result<Outcome> {
         // What is wrong with the URL or a file of TLS is wrong for all clients.
         client::Client::new(&self.broker.service_url, self.access.client_options())?;
         let is_encrypted = client::ServiceUrl::parse(&self.broker.service_url)?.is_over_tls();
@@ -107,7 +108,10 @@ impl Run {
         let namespace = self.namespace.clone().unwrap_or_else(own);
         let admin = Admin::new(&self.broker.admin_url, &self.access)?;
         admin.create_namespace(&namespace, self.scenario.broker.deduplication).await?;
-        let outcome = self.played(&admin, &namespace, started_at_ms, restart).await;
+        let outcome = tokio::select! {
+            outcome = self.played(&admin, &namespace, started_at_ms, restart) => outcome,
+            asked = interrupt.asked() => Err(asked.into()),
+        };
         if self.namespace.is_none()
             && let Err(error) = admin.delete_namespace(&namespace).await
         {
@@ -159,7 +163,7 @@ impl Run {
             let lost = correctness.applications.iter().map(|application| application.missing).sum();
             storm.told(lost)
         });
-        RunResult {
+        let mut result = RunResult {
             format: FORMAT,
             scenario: self.name.clone(),
             started_at_ms,
@@ -179,7 +183,9 @@ impl Run {
             reconnect,
             remarks: window.remarks,
             correctness,
-        }
+        };
+        result.remarks.extend(result.was_measured_cold());
+        result
     }
 
     fn settings(&self) -> Settings {

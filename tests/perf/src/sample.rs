@@ -114,6 +114,8 @@ impl Seen {
                 told.add(before, after);
             }
         }
+        let first = inside.first();
+        (told.age_seconds, told.cpu_seconds_before) = (first.and_then(|look| look.age), first.map(|look| look.cpu));
         let rss = |look: &&Look| look.rss;
         told.rss_max = inside.iter().map(rss).max().unwrap_or(0);
         told.rss_mean = inside.iter().map(rss).sum::<u64>().checked_div(inside.len() as u64).unwrap_or(0);
@@ -123,14 +125,21 @@ impl Seen {
     }
 
     fn timeline(&self, zero: Instant) -> Vec<ProcessPoint> {
-        let point = |pair: &[Look]| match pair {
-            [before, after] if before.pid == after.pid && after.at > before.at => {
-                let cores = after.cpu_since(before) / (after.at - before.at).as_secs_f64();
-                Some(ProcessPoint { second: seconds_since(after.at, zero), cores, rss: after.rss })
+        let mut points = Vec::new();
+        let mut before = self.looks.first();
+        for after in self.looks.iter().skip(1) {
+            let Some(earlier) = before else { break };
+            // The ends of the window are looked at whenever they come: what lies between two looks may be too short to be divided by.
+            if earlier.pid == after.pid && after.at < earlier.at + INTERVAL / 4 {
+                continue;
             }
-            _ => None,
-        };
-        self.looks.windows(2).filter_map(point).collect()
+            if earlier.pid == after.pid {
+                let cores = after.cpu_since(earlier) / (after.at - earlier.at).as_secs_f64();
+                points.push(ProcessPoint { second: seconds_since(after.at, zero), cores, rss: after.rss });
+            }
+            before = Some(after);
+        }
+        points
     }
 }
 

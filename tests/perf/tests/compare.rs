@@ -42,7 +42,7 @@ fn judgement(comparison: &Comparison, name: &str) -> (Judgement, f64) {
     (row.judgement, row.change.unwrap())
 }
 
-const PUBLISHED: &str = "published per second";
+const PUBLISHED: &str = "messages published per second";
 
 #[test]
 fn sets_whose_ranges_overlap_are_said_to_overlap() {
@@ -172,4 +172,35 @@ fn an_option_behind_the_sets_is_told() {
         Compare { a: vec!["a".into()], b: vec!["b".into(), "--out".into(), "x".into()], name_a: None, name_b: None, out: "y".into() };
     let error = compare.run(&mut Vec::new()).unwrap_err().to_string();
     assert!(error.contains("--out stands behind"), "{error}");
+}
+
+#[test]
+fn settings_of_another_product_are_told_in_one_line_for_each() {
+    let peer = |rate, seed| Made { product: "Apache Pulsar", loops: 8, ..plain(rate, seed) };
+    let comparison = compared(runs(&[1e5, 1e5], 0, peer), runs(&[1e5, 1e5], 1, plain));
+    let expected = ["broker: Apache Pulsar 0.1.0 in A, Geminga 0.1.0 in B", "broker settings: numIOThreads=8 in A, numIOThreads=4 in B"];
+    assert_eq!(comparison.subject, expected);
+}
+
+#[test]
+fn a_large_change_is_told_as_a_ratio_too() {
+    let dear = |rate, seed| Made { cpu: 40.0, ..plain(rate, seed) };
+    let cheap = |rate, seed| Made { cpu: 1.0, ..plain(rate, seed) };
+    let text = compared(runs(&[1e5, 1e5], 0, dear), runs(&[1e5, 1e5], 1, cheap)).text();
+    let line = text.lines().find(|line| line.starts_with("broker CPU s per million published")).unwrap();
+    assert!(line.contains("−97.") && line.contains("times less"), "{line}");
+}
+
+#[test]
+fn a_set_that_was_measured_while_it_warmed_up_is_told() {
+    let steady = |rate, seed| Made { cpu: 20.0, ..plain(rate, seed) };
+    let alone = |run: RunResult| RunResult { catch_up: Vec::new(), reconnect: None, ..run };
+    let mut cold: Vec<RunResult> = runs(&[1e5, 1e5], 0, steady).into_iter().map(alone).collect();
+    let warm = cold.clone();
+    for point in &mut cold[0].brokers[0].timeline {
+        point.cores *= if point.second < 20.0 { 2.0 } else { 1.0 };
+    }
+    let warnings = compared(cold, runs(&[1e5, 1e5], 1, steady)).warnings;
+    assert!(warnings.iter().any(|warning| warning.starts_with("in 1 of 2 runs of old the broker became cheaper")), "{warnings:?}");
+    assert_eq!(compared(warm, runs(&[1e5, 1e5], 1, steady)).warnings, Vec::<String>::new());
 }

@@ -37,9 +37,18 @@ fn a_run_renders_to_a_page_that_asks_nobody_for_anything() {
     let page = text(&directory, "index.html");
     assert_eq!(references(&page), Vec::<String>::new());
     assert!(!page.contains("<script"), "a page that needs no script");
-    for shown in
-        ["VALID", "durable", "published per second", "geminga-io-3", "log-writer", "alerts", "31.4 s", "11.4 s", "precreateConcurrency"]
-    {
+    for shown in [
+        "VALID",
+        "durable",
+        "messages published per second",
+        "a receipt waits for",
+        "geminga-io-3",
+        "log-writer",
+        "alerts",
+        "31.4 s",
+        "11.4 s",
+        "precreateConcurrency",
+    ] {
         assert!(page.contains(shown), "the page does not show `{shown}`");
     }
     assert_eq!(page.matches("<figure").count(), 8, "one figure for each chart");

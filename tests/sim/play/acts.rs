@@ -94,6 +94,8 @@ impl Play {
             name: if kind == SubscriptionKind::KeyShared { name_of(index) } else { format!("c{index}") },
             priority: i32::from(index == 3 || index == 10),
             epoch: None,
+            read_compacted: false,
+            subscription_properties: Vec::new(),
             key_shared: self.split_of(name).policy(index),
             properties: Vec::new(),
             address: String::new(),
@@ -149,7 +151,7 @@ impl Play {
         let (Some(slot), key) = (self.consumers[index].slot, self.consumers[index].key) else { return Ok(()) };
         let writable = !self.consumers[index].writable;
         self.consumers[index].writable = writable;
-        self.owner.call(|topic, turn| topic.set_writable(turn, key, slot, writable));
+        self.owner.call(|topic, _| topic.set_writable(key, slot, writable));
         self.listen()
     }
 
@@ -198,7 +200,7 @@ impl Play {
         mirror.give_back(index, &ids);
         self.note(|| format!("consumer {index} wants again {ids:?}, all: {all}"));
         let ids = if all { Vec::new() } else { ids };
-        self.owner.call(|topic, turn| topic.redeliver(turn, key, slot, ids, None));
+        self.owner.call(|topic, _| topic.redeliver(key, slot, ids, None));
         self.listen()
     }
 

@@ -39,6 +39,13 @@ impl Play {
                     let delivery = Delivery { to, at, messages: peek.messages, redeliveries, left, deliver_at, part, slot };
                     self.delivered(&delivery)?;
                 }
+                Effect::Held { bytes, .. } => {
+                    self.tally.held += 1;
+                    self.held_bytes += u64::from(bytes);
+                }
+                Effect::Released { bytes, .. } => {
+                    self.held_bytes = self.held_bytes.checked_sub(u64::from(bytes)).ok_or("more is released than was held")?;
+                }
                 Effect::Reply { reply, .. } => self.answered(reply)?,
                 _ => {}
             }
@@ -155,7 +162,13 @@ impl Play {
                 }
                 _ => {}
             },
-            Reply::Error { request, .. } => match self.requests.remove(&request) {
+            Reply::Error { request, error, .. } => match self.requests.remove(&request) {
+                Some(Request::Producer(index)) => {
+                    self.note(|| format!("producer {index} is turned away: {error:?}"));
+                    let over =
+                        [wire::ServerError::ProducerBlockedQuotaExceededError, wire::ServerError::ProducerBlockedQuotaExceededException];
+                    self.tally.over_quota += usize::from(over.contains(&error));
+                }
                 Some(Request::Consumer(index, _)) => self.consumers[index].asking = false,
                 Some(seek @ Request::Seek(..)) => self.uncertain_if_closed(seek),
                 _ => {}

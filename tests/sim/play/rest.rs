@@ -20,8 +20,12 @@ impl Play {
         self.owner.sync();
         self.owner.settle();
         self.listen()?;
+        self.wait_for_rates()?;
         if self.owner.unload_reason.is_some() {
             return Ok(());
+        }
+        if self.held_bytes > 0 {
+            return Err(format!("{} bytes of publishes are held back for ever", self.held_bytes));
         }
         let stats = self.owner.topic.stats();
         for subscription in &stats.subscriptions {
@@ -82,7 +86,8 @@ impl Play {
 
     /// Nobody may be waiting for a key, although nothing happens but what storage still has to bring: no publish, no permit.
     pub(super) fn check_keys(&mut self) -> Result<(), String> {
-        if !self.mirrors.values().any(Mirror::has_keys) {
+        // With rates it takes longer than this; coming to rest waits for them.
+        if self.rated || !self.mirrors.values().any(Mirror::has_keys) {
             return Ok(());
         }
         self.owner.sync();
@@ -198,7 +203,7 @@ impl Play {
         let consumer = &mut self.consumers[index];
         let (Some(slot), key, name) = (consumer.slot, consumer.key, consumer.subscription) else { return Ok(()) };
         consumer.writable = true;
-        self.owner.call(|topic, turn| topic.set_writable(turn, key, slot, true));
+        self.owner.call(|topic, _| topic.set_writable(key, slot, true));
         self.listen()?;
         self.flow_to(index, 100)?;
         let held = self.mirrors.get(name).map(|mirror| mirror.held_by(index)).unwrap_or_default();

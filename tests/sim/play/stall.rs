@@ -117,7 +117,7 @@ impl Play {
                     return Ok(false);
                 }
                 mirror.give_back(index, &ids);
-                self.owner.call(|topic, turn| topic.redeliver(turn, key, slot, ids, None));
+                self.owner.call(|topic, _| topic.redeliver(key, slot, ids, None));
             }
         }
         self.listen()?;

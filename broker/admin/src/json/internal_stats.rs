@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use server::stats::{SubscriptionStats, TopicStats};
 
+use super::Partitions;
+
 /// Ledgers and cursors of one topic.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -22,6 +24,84 @@ pub(crate) struct InternalStats {
     cursors: BTreeMap<String, CursorJson>,
     schema_ledgers: Vec<LedgerJson>,
     compacted_ledger: LedgerJson,
+}
+
+/// Each partition of a partitioned topic.
+#[derive(Debug, Serialize)]
+pub(crate) struct PartitionedInternalStats {
+    pub(crate) metadata: Partitions,
+    pub(crate) partitions: BTreeMap<String, InternalStats>,
+}
+
+/// What is recorded of a topic's ledgers and cursors, as `internal-info` tells it.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ManagedLedgerJson {
+    version: i64,
+    creation_date: String,
+    modification_date: String,
+    ledgers: Vec<LedgerJson>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    terminated_position: Option<NestedPosition>,
+    cursors: BTreeMap<String, RecordedCursor>,
+    properties: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct NestedPosition {
+    ledger_id: i64,
+    entry_id: i64,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RecordedCursor {
+    version: i64,
+    creation_date: String,
+    modification_date: String,
+    cursors_ledger_id: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mark_delete: Option<NestedPosition>,
+    individual_deleted_messages: Vec<()>,
+}
+
+impl NestedPosition {
+    fn parse(text: &str) -> Option<Self> {
+        let (ledger, entry) = text.split_once(':')?;
+        Some(Self { ledger_id: ledger.parse().ok()?, entry_id: entry.parse().ok()? })
+    }
+}
+
+impl ManagedLedgerJson {
+    pub(crate) fn new(stats: TopicStats) -> Self {
+        let epoch = || crate::rfc3339::from_ms(0);
+        let open = stats.state != "Terminated";
+        let last = stats.ledgers.len().saturating_sub(usize::from(open));
+        let ledger = |(index, (id, entries, size)): (usize, (i64, u64, u64))| {
+            if index < last { LedgerJson::new(id, entries, size) } else { LedgerJson::new(id, 0, 0) }
+        };
+        let cursor = |cursor: SubscriptionStats| {
+            let recorded = RecordedCursor {
+                version: 0,
+                creation_date: epoch(),
+                modification_date: epoch(),
+                cursors_ledger_id: -1,
+                mark_delete: NestedPosition::parse(&cursor.mark_delete),
+                individual_deleted_messages: Vec::new(),
+            };
+            (cursor.name, recorded)
+        };
+        Self {
+            version: 0,
+            creation_date: epoch(),
+            modification_date: epoch(),
+            terminated_position: (!open).then(|| NestedPosition::parse(&stats.last_confirmed)).flatten(),
+            ledgers: stats.ledgers.into_iter().enumerate().map(ledger).collect(),
+            cursors: stats.subscriptions.into_iter().filter(|s| s.durable).chain(stats.own_cursors).map(cursor).collect(),
+            properties: stats.properties.into_iter().collect(),
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -70,16 +150,14 @@ impl InternalStats {
             waiting_cursors_count: stats.subscriptions.iter().filter(|s| s.backlog == 0 && !s.consumers.is_empty()).count(),
             pending_add_entries_count: 0,
             last_confirmed_entry: stats.last_confirmed,
-            state: "LedgerOpened",
+            state: if stats.state.is_empty() { "LedgerOpened" } else { stats.state },
             ledgers: stats.ledgers.into_iter().enumerate().map(ledger).collect(),
-            cursors: stats
-                .subscriptions
-                .into_iter()
-                .chain(stats.deduplication_cursor.map(|cursor| *cursor))
-                .map(|s| (s.name.clone(), CursorJson::new(s)))
-                .collect(),
+            cursors: stats.subscriptions.into_iter().chain(stats.own_cursors).map(|s| (s.name.clone(), CursorJson::new(s))).collect(),
             schema_ledgers: Vec::new(),
-            compacted_ledger: LedgerJson { ledger_id: -1, entries: -1, size: -1, offloaded: false, under_replicated: false },
+            compacted_ledger: match stats.compaction.ledger {
+                Some((id, entries, size)) => LedgerJson::new(id, entries, size),
+                None => LedgerJson { ledger_id: -1, entries: -1, size: -1, offloaded: false, under_replicated: false },
+            },
         }
     }
 }

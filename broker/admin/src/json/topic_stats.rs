@@ -46,6 +46,8 @@ pub(crate) struct TopicStatsJson {
     backlog_quota_limit_size: i64,
     backlog_quota_limit_time: i64,
     oldest_backlog_message_age_seconds: i64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    oldest_backlog_message_subscription_name: Option<String>,
     publish_rate_limited_times: u64,
     earliest_msg_publish_time_in_backlogs: u64,
     offloaded_storage_size: u64,
@@ -67,7 +69,7 @@ pub(crate) struct TopicStatsJson {
     owner_broker: String,
 }
 
-#[derive(Debug, Default, Serialize)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct CompactionJson {
     last_compaction_removed_event_count: u64,
@@ -136,6 +138,12 @@ struct SubscriptionJson {
     filter_accepted_msg_count: u64,
     filter_rejected_msg_count: u64,
     filter_rescheduled_msg_count: u64,
+    dispatch_throttled_msg_events_by_subscription_limit: u64,
+    dispatch_throttled_bytes_events_by_subscription_limit: u64,
+    dispatch_throttled_msg_events_by_topic_limit: u64,
+    dispatch_throttled_bytes_events_by_topic_limit: u64,
+    dispatch_throttled_msg_events_by_broker_limit: u64,
+    dispatch_throttled_bytes_events_by_broker_limit: u64,
     durable: bool,
     replicated: bool,
 }
@@ -166,7 +174,6 @@ struct ConsumerJson {
 
 impl TopicStatsJson {
     pub(crate) fn new(stats: TopicStats, shown: Shown, owner_broker: &str) -> Self {
-        let backlogs = stats.subscriptions.iter().map(|s| s.backlog);
         let average = mean(stats.bytes_in, stats.messages_in);
         Self {
             msg_rate_in: stats.rates.messages_in,
@@ -182,12 +189,13 @@ impl TopicStatsJson {
             average_msg_size: average,
             msg_chunk_published: false,
             storage_size: stats.storage_bytes,
-            backlog_size: backlog_bytes(backlogs.max().unwrap_or(0), &stats),
-            backlog_quota_limit_size: -1,
-            backlog_quota_limit_time: -1,
-            oldest_backlog_message_age_seconds: -1,
-            publish_rate_limited_times: 0,
-            earliest_msg_publish_time_in_backlogs: 0,
+            backlog_size: stats.backlog_bytes,
+            backlog_quota_limit_size: signed(stats.quota_bytes),
+            backlog_quota_limit_time: signed(stats.quota_age_ms.map(|limit| limit / 1_000)),
+            oldest_backlog_message_age_seconds: signed(stats.oldest_backlog_ms.map(|published| age_seconds(published, now_ms()))),
+            oldest_backlog_message_subscription_name: stats.oldest_backlog_ms.and(stats.slowest_subscription),
+            publish_rate_limited_times: stats.publish_rate_limited,
+            earliest_msg_publish_time_in_backlogs: stats.oldest_backlog_ms.unwrap_or(0),
             offloaded_storage_size: 0,
             last_offload_ledger_id: 0,
             last_offload_success_time_stamp: 0,
@@ -201,7 +209,12 @@ impl TopicStatsJson {
             non_contiguous_deleted_messages_ranges: stats.subscriptions.iter().map(|s| s.acked_ranges).sum(),
             non_contiguous_deleted_messages_ranges_serialized_size: 0,
             delayed_message_index_size_in_bytes: 0,
-            compaction: CompactionJson::default(),
+            compaction: CompactionJson {
+                last_compaction_removed_event_count: stats.compaction.last_removed,
+                last_compaction_succeed_timestamp: stats.compaction.succeeded_at_ms,
+                last_compaction_failed_timestamp: stats.compaction.failed_at_ms,
+                last_compaction_duration_time_in_mills: stats.compaction.last_duration_ms,
+            },
             owner_broker: owner_broker.to_owned(),
             publishers: if shown.publishers { stats.producers.into_iter().map(PublisherJson::new).collect() } else { Vec::new() },
             subscriptions: stats.subscriptions.into_iter().map(|s| (s.name.clone(), SubscriptionJson::new(s, shown))).collect(),
@@ -268,6 +281,12 @@ impl SubscriptionJson {
             filter_accepted_msg_count: 0,
             filter_rejected_msg_count: 0,
             filter_rescheduled_msg_count: 0,
+            dispatch_throttled_msg_events_by_subscription_limit: stats.stopped.by_subscription.0,
+            dispatch_throttled_bytes_events_by_subscription_limit: stats.stopped.by_subscription.1,
+            dispatch_throttled_msg_events_by_topic_limit: stats.stopped.by_topic.0,
+            dispatch_throttled_bytes_events_by_topic_limit: stats.stopped.by_topic.1,
+            dispatch_throttled_msg_events_by_broker_limit: stats.stopped.by_broker.0,
+            dispatch_throttled_bytes_events_by_broker_limit: stats.stopped.by_broker.1,
             durable: stats.durable,
             replicated: false,
             consumers: if shown.consumers { stats.consumers.into_iter().map(ConsumerJson::new).collect() } else { Vec::new() },
@@ -301,10 +320,19 @@ impl ConsumerJson {
     }
 }
 
-/// Bytes of a backlog, by the average size of the stored entries.
-pub(crate) fn backlog_bytes(entries: u64, stats: &TopicStats) -> u64 {
-    let product = u128::from(stats.storage_bytes) * u128::from(entries.min(stats.storage_entries));
-    product.checked_div(u128::from(stats.storage_entries)).map_or(0, |bytes| u64::try_from(bytes).unwrap_or(u64::MAX))
+/// A number where none is spelt -1.
+fn signed(number: Option<u64>) -> i64 {
+    number.map_or(-1, |number| i64::try_from(number).unwrap_or(i64::MAX))
+}
+
+/// How old something is that a producer published, by its own clock.
+pub(crate) fn age_seconds(published_ms: u64, now_ms: u64) -> u64 {
+    now_ms.saturating_sub(published_ms) / 1_000
+}
+
+pub(crate) fn now_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn mean(total: u64, count: u64) -> f64 {
@@ -326,6 +354,9 @@ mod tests {
             bytes_in: 10,
             storage_bytes: 400,
             storage_entries: 4,
+            backlog_bytes: 300,
+            quota_bytes: Some(1_000),
+            publish_rate_limited: 6,
             producers: vec![ProducerStats {
                 name: "p-1".into(),
                 id: 7,
@@ -381,6 +412,8 @@ mod tests {
         assert_eq!(subscription["consumers"][0]["availablePermits"], -2);
         assert_eq!(subscription["consumers"][0]["lastConsumedFlowTimestamp"], 5);
         assert_eq!(json["backlogSize"], 300);
+        assert_eq!((&json["backlogQuotaLimitSize"], &json["backlogQuotaLimitTime"]), (&1_000.into(), &(-1).into()));
+        assert_eq!((&json["publishRateLimitedTimes"], &json["oldestBacklogMessageAgeSeconds"]), (&6.into(), &(-1).into()));
         assert_eq!(json["publishers"][0]["producerName"], "p-1");
         assert_eq!(json["publishers"][0]["address"], "/127.0.0.1:4000");
         assert_eq!(json["publishers"][0]["connectedSince"], "2026-01-05T10:00:00.123Z");

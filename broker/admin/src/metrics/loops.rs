@@ -29,6 +29,7 @@ const FAMILIES: &[FamilyOf<WorkerStats>] = &[
     (Family::gauge("geminga_loop_pending_publish_bytes", "Bytes of publishes waiting for the disk."), |w| {
         as_number(w.pending_publish_bytes)
     }),
+    (Family::gauge("geminga_loop_held_publish_bytes", "Bytes of publishes waiting for a rate."), |w| as_number(w.held_publish_bytes)),
     (Family::gauge("geminga_loop_out_buffer_bytes", "Bytes waiting for peers that do not take them."), |w| as_number(w.out_buffer_bytes)),
     (Family::gauge("geminga_loop_cache_bytes", "Bytes in the entry cache."), |w| as_number(w.cache_bytes)),
     (Family::gauge("geminga_loop_topics", "Loaded topics."), |w| as_number(w.topics)),

@@ -101,6 +101,9 @@ mod tests {
             rates: TopicRates { messages_in: 2.5, entry_sizes: [1, 2, 0, 0, 0, 0, 0, 0, 4], ..TopicRates::default() },
             storage_bytes: 100,
             storage_entries: 10,
+            backlog_bytes: 20,
+            quota_evictions: (3, 0),
+            publish_rate_limited: 1,
             producers: vec![ProducerStats::default()],
             subscriptions: subscriptions.iter().map(subscription).collect(),
             ..TopicStats::default()
@@ -160,6 +163,9 @@ mod tests {
         assert_eq!(page["pulsar_in_messages_total"].len(), 3);
         assert_eq!(page["pulsar_msg_backlog"][a], 4.0);
         assert_eq!(page["pulsar_storage_backlog_size"][a], 20.0);
+        assert_eq!((page["pulsar_publish_rate_limit_times"][a], page["pulsar_storage_backlog_quota_limit"][a]), (1.0, -1.0));
+        let evictions = &page["pulsar_storage_backlog_quota_exceeded_evictions_total"];
+        assert_eq!(evictions[&format!("{a},quota_type=\"destination_storage\"")], 3.0);
         assert_eq!(page["pulsar_out_messages_total"][&format!("{a},subscription=\"t\"")], 3.0);
         assert_eq!(page["pulsar_subscription_back_log"].len(), 3);
         assert_eq!(page["pulsar_topics_count"][r#"cluster="standalone",namespace="public/default""#], 2.0);

@@ -7,7 +7,7 @@ use server::stats::{ConsumerStats, ProducerStats, SubscriptionStats, TopicRates,
 
 use super::{FamilyOf, Turn, as_number, count};
 use crate::exposition::{Exposition, Family, label};
-use crate::json::backlog_bytes;
+use crate::json::{age_seconds, now_ms};
 use crate::options::MetricsOptions;
 
 /// The numbers of a topic or of all topics of a namespace.
@@ -24,10 +24,21 @@ pub(super) struct Numbers {
     pub(super) storage: u64,
     pub(super) backlog: u64,
     backlog_bytes: u64,
+    backlog_age: Option<u64>,
+    quota_bytes: Option<u64>,
+    quota_seconds: Option<u64>,
+    evictions: (u64, u64),
+    rate_limited: u64,
     cache_hits: u64,
     cache_misses: u64,
     storage_reads: u64,
     acks: f64,
+    compactions: u64,
+    compactions_failed: u64,
+    compacted_out: u64,
+    compaction_ms: u64,
+    compacted_entries: u64,
+    compacted_bytes: u64,
     pub(super) rates: TopicRates,
 }
 
@@ -43,11 +54,23 @@ impl Numbers {
         self.bytes_out += stats.bytes_out;
         self.storage += stats.storage_bytes;
         self.backlog += stats.subscriptions.iter().map(|s| s.backlog).sum::<u64>();
-        self.backlog_bytes += backlog_bytes(stats.subscriptions.iter().map(|s| s.backlog).max().unwrap_or(0), stats);
+        self.backlog_bytes += stats.backlog_bytes;
+        self.backlog_age = self.backlog_age.max(stats.oldest_backlog_ms.map(|published| age_seconds(published, now_ms())));
+        self.quota_bytes = self.quota_bytes.max(stats.quota_bytes);
+        self.quota_seconds = self.quota_seconds.max(stats.quota_age_ms.map(|limit| limit / 1_000));
+        self.evictions = (self.evictions.0 + stats.quota_evictions.0, self.evictions.1 + stats.quota_evictions.1);
+        self.rate_limited += stats.publish_rate_limited;
         self.cache_hits += stats.cache_hits;
         self.cache_misses += stats.cache_misses;
         self.storage_reads += stats.storage_reads;
         self.acks += stats.subscriptions.iter().map(|s| s.rates.messages_acked).sum::<f64>();
+        self.compactions += stats.compaction.succeeded;
+        self.compactions_failed += stats.compaction.failed;
+        self.compacted_out += stats.compaction.removed;
+        self.compaction_ms += stats.compaction.last_duration_ms;
+        let (_, entries, bytes) = stats.compaction.ledger.unwrap_or_default();
+        self.compacted_entries += entries;
+        self.compacted_bytes += bytes;
         self.add_rates(&stats.rates);
     }
 
@@ -99,6 +122,14 @@ const TOPIC_FAMILIES: &[FamilyOf<Numbers>] = &[
     (Family::gauge("pulsar_storage_read_cache_misses_rate", "Entries delivered after a read, in a second."), |n| n.rates.cache_misses),
     (Family::gauge("pulsar_msg_backlog", "Entries not acknowledged, over all subscriptions."), |n| as_number(n.backlog)),
     (Family::gauge("pulsar_storage_backlog_size", "Bytes of the slowest subscription's backlog."), |n| as_number(n.backlog_bytes)),
+    (Family::gauge("pulsar_storage_backlog_age_seconds", "Age of the oldest message that waits; -1 without a limit on it."), |n| {
+        or_minus_one(n.backlog_age)
+    }),
+    (Family::gauge("pulsar_storage_backlog_quota_limit", "Bytes that may wait; -1 without a limit."), |n| or_minus_one(n.quota_bytes)),
+    (Family::gauge("pulsar_storage_backlog_quota_limit_time", "Seconds that a message may wait; -1 without a limit."), |n| {
+        or_minus_one(n.quota_seconds)
+    }),
+    (Family::gauge("pulsar_publish_rate_limit_times", "How often publishes began to wait for a rate."), |n| as_number(n.rate_limited)),
     (Family::counter("geminga_cache_hits_total", "Entries delivered from the cache since the topic was loaded."), |n| {
         as_number(n.cache_hits)
     }),
@@ -108,6 +139,20 @@ const TOPIC_FAMILIES: &[FamilyOf<Numbers>] = &[
     (Family::counter("geminga_cache_misses_total", "Entries delivered after a read since the topic was loaded."), |n| {
         as_number(n.cache_misses)
     }),
+];
+
+fn or_minus_one(number: Option<u64>) -> f64 {
+    number.map_or(-1.0, as_number)
+}
+
+/// Told where a compaction was tried since the topic was loaded.
+const COMPACTION_FAMILIES: &[FamilyOf<Numbers>] = &[
+    (Family::gauge("pulsar_compaction_removed_event_count", "Messages that compactions took out."), |n| as_number(n.compacted_out)),
+    (Family::gauge("pulsar_compaction_succeed_count", "Compactions that worked."), |n| as_number(n.compactions)),
+    (Family::gauge("pulsar_compaction_failed_count", "Compactions that failed."), |n| as_number(n.compactions_failed)),
+    (Family::gauge("pulsar_compaction_duration_time_in_mills", "Milliseconds that the last one took."), |n| as_number(n.compaction_ms)),
+    (Family::gauge("pulsar_compaction_compacted_entries_count", "Entries that the last one left."), |n| as_number(n.compacted_entries)),
+    (Family::gauge("pulsar_compaction_compacted_entries_size", "Bytes that the last one left."), |n| as_number(n.compacted_bytes)),
 ];
 
 macro_rules! classes {
@@ -258,6 +303,17 @@ pub(super) async fn tell(out: &mut Exposition, cluster: &str, stats: &ServerStat
     let of_topics = of_topics.chain(OUT_FAMILIES.iter().filter(|_| !by_subscription));
     let series = or_nothing(cluster, series);
     families(out, of_topics, &series, &mut turn).await;
+    out.family(Family::counter("pulsar_storage_backlog_quota_exceeded_evictions_total", "How often the oldest messages were dropped."));
+    for (labels, numbers) in &series {
+        for (kind, times) in [("destination_storage", numbers.evictions.0), ("message_age", numbers.evictions.1)] {
+            out.sample(&format!("{labels},{}", label("quota_type", kind)), times);
+        }
+        turn.step().await;
+    }
+    let compacted: Vec<_> = series.iter().filter(|(_, numbers)| numbers.compactions + numbers.compactions_failed > 0).cloned().collect();
+    if !compacted.is_empty() {
+        families(out, COMPACTION_FAMILIES.iter(), &compacted, &mut turn).await;
+    }
     if by_subscription {
         subscriptions(out, stats, &series, &mut turn).await;
     }

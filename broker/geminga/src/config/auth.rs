@@ -5,7 +5,7 @@ use std::time::Duration;
 use server::{Algorithm, Secret};
 
 use super::amounts::{TimeOrOff, TimeUnit, seconds};
-use super::forms::{Flag, Form, List, OneOf, OptionalName, Text};
+use super::forms::{Flag, Form, List, Number, OneOf, OptionalName, Text};
 use super::table::settings;
 
 settings! {
@@ -48,6 +48,8 @@ settings! {
         token_audience: Option<String> = "tokenAudience", Words, default None;
         /// By how much the clocks of signer and broker may differ.
         token_leeway: Option<Duration> = "tokenAllowedClockSkewSeconds", TimeOrOff(TimeUnit::Seconds), default None;
+        /// Logins from one address that may fail within a minute; after that it is kept out for a minute, over both protocols. 0 is no limit.
+        max_failures: u32 = "maxFailedLoginsPerMinute", Number(0, u32::MAX), default 600;
         /// Passwords as htpasswd writes them, apr1, bcrypt, SHA-1 or crypt: a file, or the lines themselves in base64.
         passwords: Option<Secret> = "basicAuthConf", SecretForm, default None;
     }

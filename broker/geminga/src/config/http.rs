@@ -2,8 +2,8 @@
 
 use std::num::NonZeroU32;
 
-use super::amounts::{ByteSize, SizeOr, SizeUnit, bytes};
-use super::forms::Number;
+use super::amounts::{ByteSize, SizeOr, SizeUnit, bytes, mebibytes};
+use super::forms::{Flag, List, Number};
 use super::table::settings;
 
 settings! {
@@ -19,5 +19,13 @@ settings! {
         max_body: Option<ByteSize> = "httpMaxRequestSize", SizeOr(SizeUnit::Bytes, "1 MiB"), default None, pulsar "-1, without limit";
         /// Largest request head.
         max_head: ByteSize = "httpMaxRequestHeaderSize", bytes(1_024, 1 << 20), default ByteSize::kib(8);
+        /// Whether every call over HTTP that changes something is refused: for brokers that are administered by files and by nothing else.
+        read_only: bool = "adminReadOnly", Flag, default false;
+        /// Whether it is written down who changed what over HTTP, and who was turned away: in `audit` below the data directory.
+        audit: bool = "auditLogEnabled", Flag, default true;
+        /// Size of one of the two files that keep it; when the newer is full, the older goes.
+        audit_size: ByteSize = "auditLogMaxSizeMB", mebibytes(1), default ByteSize::mib(32);
+        /// Fields of messages whose values are not shown to those who look at messages over HTTP.
+        masked_fields: Vec<String> = "messageBrowseMaskedFields", List, default Vec::new();
     }
 }

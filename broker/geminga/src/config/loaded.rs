@@ -61,7 +61,7 @@ impl Sources {
         let named = |name: &str| variables.iter().find(|(n, v)| n == name && !v.is_empty()).map(|(_, v)| PathBuf::from(v));
         let path = file.map(Path::to_path_buf).or_else(|| named("PULSAR_STANDALONE_CONF")).or_else(|| named("PULSAR_BROKER_CONF"));
         let file = path.map(|path| read(&path)).transpose()?;
-        Ok(Self { flags, variables, file })
+        Ok(Self { dynamic: BTreeMap::new(), flags, variables, file })
     }
 }
 

@@ -19,6 +19,12 @@ pub fn default_io_threads(processors: NonZeroUsize) -> NonZeroUsize {
     NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN)
 }
 
+/// Event loops at most that are given work. A loop never waits for anything but work, so one per processor is enough, and a second one
+/// evens out what they get; each further one only adds turns and hand-overs.
+pub fn most_working_loops(processors: NonZeroUsize) -> NonZeroUsize {
+    processors.saturating_mul(NonZeroUsize::MIN.saturating_add(1))
+}
+
 /// Memory this process may use: the lowest limit of its control groups, or what the machine has.
 pub fn memory_limit() -> ByteSize {
     memory_limit_below(Path::new("/")).unwrap_or(ByteSize::mib(1024))

@@ -11,6 +11,7 @@ pub mod http;
 pub mod ignored;
 pub mod known;
 pub mod later;
+pub mod limits;
 pub mod listeners;
 pub mod loaded;
 pub mod machine;
@@ -18,6 +19,7 @@ pub mod memory;
 pub mod metrics;
 pub mod network;
 pub mod problem;
+pub mod rates;
 pub mod reference;
 pub mod schemas;
 pub mod secrets;
@@ -37,15 +39,17 @@ pub use auth::Auth;
 pub use connections::Connections;
 pub use http::Http;
 pub use known::Verdict;
+pub use limits::{Inactivity, Limits};
 pub use loaded::{Effective, Loaded, Unknown};
 pub use memory::Memory;
 pub use metrics::Metrics;
 pub use network::Network;
 pub use problem::{ConfigError, Problem};
+pub use rates::{BacklogQuotas, QuotaPolicy, Rates};
 pub use schemas::Schemas;
 pub use sources::{Origin, Sources};
 pub use storage::{Ledgers, Storage};
-pub use timing::{Patterns, Timing};
+pub use timing::{Compaction, Patterns, Timing};
 pub use tls::Tls;
 pub use topics::{Deduplication, Dispatch, Topics};
 pub use trial::Trial;
@@ -71,12 +75,22 @@ pub struct Config {
     pub topics: Topics,
     /// How fast and how far messages run ahead of acknowledgements.
     pub dispatch: Dispatch,
+    /// Rates.
+    pub rates: Rates,
+    /// How much may wait to be acknowledged.
+    pub quotas: BacklogQuotas,
     /// How messages that are sent twice are recognised.
     pub deduplication: Deduplication,
+    /// How much of everything there may be.
+    pub limits: Limits,
+    /// What becomes of what nobody uses.
+    pub inactivity: Inactivity,
     /// What schemas of messages may become.
     pub schemas: Schemas,
     /// Delays and expiry.
     pub timing: Timing,
+    /// Compaction of topics.
+    pub compaction: Compaction,
     /// Topic patterns.
     pub patterns: Patterns,
     /// The data directory and the log.
@@ -96,7 +110,7 @@ pub struct Config {
 /// Says of each section in turn what is the same for all of them.
 macro_rules! each_section {
     ($callback:ident) => {
-        $callback!(network: Network, tls: Tls, auth: Auth, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, deduplication: Deduplication, schemas: Schemas, timing: Timing, patterns: Patterns, storage: Storage, ledgers: Ledgers, memory: Memory, metrics: Metrics, upkeep: Upkeep, trial: Trial)
+        $callback!(network: Network, tls: Tls, auth: Auth, connections: Connections, http: Http, topics: Topics, dispatch: Dispatch, rates: Rates, quotas: BacklogQuotas, deduplication: Deduplication, limits: Limits, inactivity: Inactivity, schemas: Schemas, timing: Timing, compaction: Compaction, patterns: Patterns, storage: Storage, ledgers: Ledgers, memory: Memory, metrics: Metrics, upkeep: Upkeep, trial: Trial)
     };
 }
 

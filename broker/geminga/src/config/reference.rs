@@ -69,6 +69,10 @@ fn told_default(setting: &Setting) -> String {
 
 fn prose(setting: &Setting) -> String {
     let text = setting.doc.iter().map(|line| line.trim()).collect::<Vec<_>>().join(" ");
+    let text = match setting.dynamic {
+        Some(acts) => format!("{text} Can be changed while the broker runs: {acts}."),
+        None => text,
+    };
     if known::verdict(setting.key) == Some(Verdict::NotYet) { format!("{text} Accepted, not acted on yet.") } else { text }
 }
 
@@ -156,6 +160,7 @@ A file is named by `--config`, else by `PULSAR_STANDALONE_CONF` or `PULSAR_BROKE
 
 Highest first, a value comes from
 
+0. a change made while the broker runs, for the keys that say so: `PUT /geminga/v1/config/<key>`, or `pulsar-admin brokers update-dynamic-config`
 1. a flag: `--set key=value`, `--data`, `--advertised-address`
 2. the variable `GEMINGA_<key>`
 3. the variable `PULSAR_PREFIX_<key>`

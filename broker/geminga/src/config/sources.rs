@@ -1,4 +1,4 @@
-//! Where values come from, and which of them wins: flags, `GEMINGA_<key>`, `PULSAR_PREFIX_<key>`, a variable with the
+//! Where values come from, and which of them wins: changes made while the broker runs, flags, `GEMINGA_<key>`, `PULSAR_PREFIX_<key>`, a variable with the
 //! bare name of a known key, the file. A blank value counts as given: what it means is up to the form of the key.
 
 use std::collections::BTreeMap;
@@ -7,6 +7,8 @@ use std::fmt;
 /// Where a value was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
+    /// A change made while the broker ran.
+    Dynamic,
     /// A flag, as it was typed.
     Flag(String),
     /// An environment variable.
@@ -23,6 +25,7 @@ pub enum Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Origin::Dynamic => f.write_str("changed while running"),
             Origin::Flag(flag) => write!(f, "{flag}"),
             Origin::Variable(name) => write!(f, "env {name}"),
             Origin::File { path, line } => write!(f, "{path}:{line}"),
@@ -58,6 +61,8 @@ pub struct File {
 /// Everything a value may come from.
 #[derive(Clone, Default)]
 pub struct Sources {
+    /// What was changed while the broker ran: key and value.
+    pub dynamic: BTreeMap<String, String>,
     /// Key, value and the flag as it was typed; later ones win.
     pub flags: Vec<(String, String, String)>,
     /// The environment.
@@ -83,6 +88,9 @@ impl Sources {
         self.add_variables(&mut chosen, |name| name.strip_prefix(OURS));
         for (key, text, flag) in &self.flags {
             chosen.insert(key.clone(), Choice { text: text.trim().to_owned(), origin: Origin::Flag(flag.clone()) });
+        }
+        for (key, text) in &self.dynamic {
+            chosen.insert(key.clone(), Choice { text: text.trim().to_owned(), origin: Origin::Dynamic });
         }
         chosen
     }
@@ -180,6 +188,7 @@ mod tests {
     #[test]
     fn the_highest_source_that_gives_a_key_wins() {
         let all = Sources {
+            dynamic: BTreeMap::from([("k".into(), "dynamic".into())]),
             flags: vec![("k".into(), "flag".into(), "--set k=flag".into())],
             variables: vec![
                 ("k".into(), "bare".into()),
@@ -188,8 +197,9 @@ mod tests {
             ],
             file: Some(File { path: "f".into(), text: "k=file\n".into() }),
         };
+        assert_eq!(all.choose(|key| key == "k")["k"].text, "dynamic");
         let without = |flags: bool, ours: bool, pulsars: bool, bare: bool| {
-            let mut sources = all.clone();
+            let mut sources = Sources { dynamic: BTreeMap::new(), ..all.clone() };
             if !flags {
                 sources.flags.clear();
             }

@@ -48,13 +48,15 @@ settings! {
     pub struct Ledgers, "Ledgers and cursors" {
         /// Entries of a ledger at most; retention frees whole ledgers.
         max_entries: NonZeroU64 = "managedLedgerMaxEntriesPerLedger", Number(NonZeroU64::MIN, NonZeroU64::MAX),
-            default const { NonZeroU64::new(50_000).unwrap() };
+            default const { NonZeroU64::new(50_000).unwrap() }, dynamic "at once";
         /// A ledger younger than this is not closed for its number of entries or its size.
-        min_rollover: Duration = "managedLedgerMinLedgerRolloverTimeMinutes", minutes(0, 525_600), default Duration::from_secs(10 * 60);
+        min_rollover: Duration = "managedLedgerMinLedgerRolloverTimeMinutes", minutes(0, 525_600), default Duration::from_secs(10 * 60),
+            dynamic "at once";
         /// A ledger of this age is closed.
-        max_rollover: Duration = "managedLedgerMaxLedgerRolloverTimeMinutes", minutes(1, 525_600), default Duration::from_secs(240 * 60);
+        max_rollover: Duration = "managedLedgerMaxLedgerRolloverTimeMinutes", minutes(1, 525_600), default Duration::from_secs(240 * 60),
+            dynamic "at once";
         /// Size of a ledger at most.
-        max_size: ByteSize = "managedLedgerMaxSizePerLedgerMbytes", mebibytes(1), default ByteSize::mib(2_048);
+        max_size: ByteSize = "managedLedgerMaxSizePerLedgerMbytes", mebibytes(1), default ByteSize::mib(2_048), dynamic "at once";
         /// A ledger that got nothing for this long is closed, so that retention can free it.
         inactive_rollover: Option<Duration> = "managedLedgerInactiveLedgerRolloverTimeSeconds", TimeOrOff(TimeUnit::Seconds), default None;
         /// Times per second that the place of one subscription is written at most; 0 is each time. What is not written is delivered again after a crash.

@@ -22,6 +22,8 @@ pub(crate) struct Setting {
     pub(crate) told: Option<&'static str>,
     /// Pulsar's default where ours differs.
     pub(crate) pulsar: Option<&'static str>,
+    /// From when on a change acts that is made while the broker runs; none where it takes a new start.
+    pub(crate) dynamic: Option<&'static str>,
 }
 
 /// A group of settings that belong together.
@@ -59,14 +61,15 @@ impl<'a> Given<'a> {
     }
 }
 
-/// Writes a section: each entry is `field: Type = "key", form, default value [, told "…"] [, pulsar "…"];` under its doc.
+/// Writes a section: each entry is `field: Type = "key", form, default value [, told "…"] [, pulsar "…"] [, dynamic "…"];` under its doc.
 macro_rules! settings {
     (
         $(#[doc = $section_doc:literal])+
         pub struct $Section:ident, $title:literal {
             $(
                 $(#[doc = $doc:literal])+
-                $field:ident: $type:ty = $key:literal, $form:expr, default $default:expr $(, told $told:literal)? $(, pulsar $pulsar:literal)?;
+                $field:ident: $type:ty = $key:literal, $form:expr, default $default:expr $(, told $told:literal)? $(, pulsar $pulsar:literal)?
+                    $(, dynamic $dynamic:literal)?;
             )+
         }
     ) => {
@@ -97,6 +100,7 @@ macro_rules! settings {
                         default: $crate::config::forms::Form::show(&form, &default),
                         told: None $(.or(Some($told)))?,
                         pulsar: None $(.or(Some($pulsar)))?,
+                        dynamic: None $(.or(Some($dynamic)))?,
                     }
                 }),+]
             }

@@ -168,11 +168,11 @@ fn secrets_are_never_printed() {
 fn keys_that_are_asked_for_are_shown_with_value_source_and_state() {
     let loaded = load(&flags(&[("numIOThreads", "5"), ("bookkeeperClientTimeoutInSeconds", "30")]));
     let asked =
-        ["numIOThreads", "backlogQuotaCheckIntervalInSeconds", "metadataStoreUrl", "bookkeeperClientTimeoutInSeconds"].map(str::to_owned);
+        ["numIOThreads", "managedLedgerCacheEvictionWatermark", "metadataStoreUrl", "bookkeeperClientTimeoutInSeconds"].map(str::to_owned);
     let shown: serde_json::Value = serde_json::from_str(&show::json(&show::select(&loaded, &asked).expect("known"))).expect("json");
     let expected = serde_json::json!([
         { "key": "numIOThreads", "value": "5", "source": "--set", "state": "honoured" },
-        { "key": "backlogQuotaCheckIntervalInSeconds", "value": "60", "source": "default", "state": "not yet" },
+        { "key": "managedLedgerCacheEvictionWatermark", "value": "0.9", "source": "default", "state": "not yet" },
         { "key": "metadataStoreUrl", "value": "", "source": "default", "state": "ignored" },
         { "key": "bookkeeperClientTimeoutInSeconds", "value": "30", "source": "--set", "state": "ignored" },
     ]);

@@ -11,6 +11,10 @@ fn at(ledger: i64, entry: i64) -> Position {
     Position::new(ledger, entry)
 }
 
+fn at_of(ledger: LedgerId, entry: i64) -> Position {
+    at(ledger.0, entry)
+}
+
 fn append(chain: &mut ManagedLedger, n: usize) {
     for _ in 0..n {
         let at = chain.append(10).expect("open");
@@ -285,6 +289,13 @@ proptest! {
             prop_assert_eq!(listed, beyond);
             let batches: Vec<(Position, AckSet)> = model.batches.iter().map(|(&at, left)| (at, set(left.iter().copied()))).collect();
             prop_assert_eq!(&state.batches, &batches);
+            let unacked: Vec<Position> = all.iter().copied().filter(|at| !model.acked.contains(at)).collect();
+            for n in 1..=unacked.len() + 1 {
+                prop_assert_eq!(cursor.nth_unacked(n as u64, &chain), unacked.get(n - 1).copied());
+            }
+            let runs = cursor.unacked_runs(&chain);
+            let of_runs: Vec<Position> = runs.iter().flat_map(|run| (run.first..=run.last).map(|e| at_of(run.ledger, e))).collect();
+            prop_assert_eq!(of_runs, unacked);
             for &at in &all {
                 prop_assert_eq!(cursor.is_acked(at), model.acked.contains(&at));
                 prop_assert_eq!(cursor.remaining(at).cloned(), model.batches.get(&at).map(|left| set(left.iter().copied())));

@@ -54,6 +54,8 @@ pub(crate) struct Staged {
 /// Blocks that one write and one sync will cover.
 #[derive(Default)]
 pub(crate) struct Group {
+    pub(crate) blocks: usize,
+    /// The blocks themselves, unless they were copied into pages.
     pub(crate) headers: Vec<[u8; BLOCK_HEADER]>,
     pub(crate) bodies: Vec<Bytes>,
     pub(crate) bytes: u64,
@@ -106,6 +108,7 @@ impl Staged {
 
 impl Group {
     pub(crate) fn clear(&mut self) {
+        self.blocks = 0;
         self.headers.clear();
         self.bodies.clear();
         self.changes.clear();
@@ -134,17 +137,56 @@ impl Outcome {
     }
 }
 
-/// The ledger as it will be when the group is durable; none if it does not exist then.
-pub(crate) fn view<'a>(staged: &'a mut IdMap<Staged>, index: &Index, id: i64) -> Option<&'a mut Staged> {
-    let ledger = match staged.entry(id) {
-        Entry::Occupied(entry) => entry.into_mut(),
-        Entry::Vacant(entry) => {
-            let ledger = index.ledgers.get(&id)?;
-            let (purpose, sealed, last, bytes) = (ledger.purpose, ledger.sealed, ledger.last, ledger.bytes);
-            entry.insert(Staged { purpose, sealed, last, bytes, deleted: false })
-        }
-    };
-    (!ledger.deleted).then_some(ledger)
+/// Ledgers as they will be when the groups are durable that the index does not know yet.
+#[derive(Default)]
+pub(crate) struct Stage {
+    /// By the group that gathers.
+    now: IdMap<Staged>,
+    /// By the group before it, which is on its way to the disk.
+    in_flight: IdMap<Staged>,
+}
+
+impl Stage {
+    /// The ledger as it will be; none if it does not exist then.
+    pub(crate) fn view<'a>(&'a mut self, index: &Index, id: i64) -> Option<&'a mut Staged> {
+        let ledger = match self.now.entry(id) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => match self.in_flight.get(&id) {
+                Some(staged) => entry.insert(*staged),
+                None => {
+                    let ledger = index.ledgers.get(&id)?;
+                    let (purpose, sealed, last, bytes) = (ledger.purpose, ledger.sealed, ledger.last, ledger.bytes);
+                    entry.insert(Staged { purpose, sealed, last, bytes, deleted: false })
+                }
+            },
+        };
+        (!ledger.deleted).then_some(ledger)
+    }
+
+    /// What the group that gathers makes of a ledger, if anything.
+    pub(crate) fn get(&self, id: i64) -> Option<&Staged> {
+        self.now.get(&id).or_else(|| self.in_flight.get(&id))
+    }
+
+    pub(crate) fn set(&mut self, id: i64, staged: Staged) {
+        self.now.insert(id, staged);
+    }
+
+    /// The group that gathered is on its way; the one before it has landed.
+    pub(crate) fn depart(&mut self) {
+        std::mem::swap(&mut self.now, &mut self.in_flight);
+        self.now.clear();
+    }
+
+    /// The group on its way has landed: the index knows.
+    pub(crate) fn land(&mut self) {
+        self.in_flight.clear();
+    }
+
+    /// The group that gathered is done with.
+    pub(crate) fn clear(&mut self) {
+        self.now.clear();
+    }
 }
 
 /// The error of an operation that was not even begun.

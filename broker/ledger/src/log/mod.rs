@@ -4,11 +4,13 @@ mod compaction;
 mod counters;
 mod errors;
 mod files;
+mod flight;
 mod footer;
 pub(crate) mod format;
 mod group;
 mod ids;
 mod index;
+mod landing;
 mod options;
 mod pages;
 mod queue;
@@ -50,7 +52,7 @@ pub use self::slow::Slowness;
 
 /// The shared log of a data directory.
 ///
-/// One thread writes, a few read, one compacts. The caller holds a lock on the directory: two logs on one directory
+/// One thread writes, another syncs what is large meanwhile, a few read, one compacts. The caller holds a lock on the directory: two logs on one directory
 /// would destroy it. Outcomes are reported on the log's threads, after [`close`](Self::close) on the caller's.
 pub struct SharedLog {
     shared: Arc<Shared>,
@@ -91,8 +93,10 @@ impl SharedLog {
     /// # Errors
     /// As [`open`](Self::open).
     pub fn open_on(layer: Arc<dyn FileLayer>, dir: &Path, options: LogOptions) -> Result<SharedLog, OpenError> {
-        let (shared, writer, report) = Shared::open(&layer, dir, options)?;
-        let mut threads = vec![spawn("log-writer".into(), dir, move || writer.run())?];
+        let (shared, mut writer, report) = Shared::open(&layer, dir, options)?;
+        let landings = writer.landings().map(|landings| spawn("log-sync".into(), dir, move || landings.run()));
+        let mut threads: Vec<JoinHandle<()>> = landings.transpose()?.into_iter().collect();
+        threads.push(spawn("log-writer".into(), dir, move || writer.run())?);
         for at in 0..shared.options.read_threads {
             let shared = shared.clone();
             threads.push(spawn(format!("log-read-{at}"), dir, move || shared.run_reader())?);
@@ -256,6 +260,11 @@ impl Shared {
         if !matches!(*current, StoreHealth::Poisoned(_)) {
             *current = health;
         }
+    }
+
+    /// Nothing is written any more.
+    pub(crate) fn poison(&self, reason: &str) {
+        self.set_health(StoreHealth::Poisoned(reason.to_owned()));
     }
 
     /// Compares what is free with the reserve.

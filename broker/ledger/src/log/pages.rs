@@ -41,25 +41,31 @@ impl Pages {
         Ok(())
     }
 
-    /// Writes `parts` at the end, one behind the other.
-    pub(crate) fn append<'a>(&mut self, file: &dyn LogFile, parts: impl Iterator<Item = &'a [u8]>) -> Result<(), WriteFailed> {
-        for mut part in parts {
-            while !part.is_empty() {
-                let (now, later) = part.split_at(part.len().min(self.room - self.used));
-                let to = self.first + self.used;
-                self.memory[to..to + now.len()].copy_from_slice(now);
-                self.used += now.len();
-                part = later;
-                if self.used == self.room {
-                    self.write(file)?;
-                }
-            }
-        }
-        self.write(file)
+    /// Goes on where `before` ends, whose last page is copied if it is not full.
+    pub(crate) fn follow(&mut self, before: &Pages) {
+        let whole = before.used & !(PAGE - 1);
+        self.at = before.at + whole as u64;
+        self.used = before.used - whole;
+        let tail = &before.memory[before.first + whole..before.first + before.used];
+        self.memory[self.first..self.first + self.used].copy_from_slice(tail);
     }
 
-    /// Writes what is gathered, and keeps of it what does not fill a page.
-    fn write(&mut self, file: &dyn LogFile) -> Result<(), WriteFailed> {
+    /// Takes as much of `part` as there is room for; returns the rest.
+    pub(crate) fn fill<'a>(&mut self, part: &'a [u8]) -> &'a [u8] {
+        let (now, later) = part.split_at(part.len().min(self.room - self.used));
+        let to = self.first + self.used;
+        self.memory[to..to + now.len()].copy_from_slice(now);
+        self.used += now.len();
+        later
+    }
+
+    /// Whether there is no room left.
+    pub(crate) fn is_full(&self) -> bool {
+        self.used == self.room
+    }
+
+    /// Writes what is gathered.
+    pub(crate) fn write(&mut self, file: &dyn LogFile) -> Result<(), WriteFailed> {
         let pages = self.used.next_multiple_of(PAGE);
         let (from, to) = (self.first, self.first + pages);
         self.memory[from + self.used..to].fill(0);
@@ -72,10 +78,14 @@ impl Pages {
                 Err(error) => return Err(WriteFailed::half_way(error)),
             }
         }
+        Ok(())
+    }
+
+    /// Forgets what was written, and keeps of it what does not fill a page.
+    pub(crate) fn keep_last_page(&mut self) {
         let whole = self.used & !(PAGE - 1);
-        self.memory.copy_within(from + whole..from + self.used, from);
+        self.memory.copy_within(self.first + whole..self.first + self.used, self.first);
         self.at += whole as u64;
         self.used -= whole;
-        Ok(())
     }
 }

@@ -17,12 +17,16 @@ struct State<T> {
     items: VecDeque<T>,
     bytes: usize,
     parked: usize,
+    nudged: bool,
     closed: bool,
 }
 
 impl<T> Queue<T> {
     pub(crate) fn new() -> Queue<T> {
-        Queue { state: Mutex::new(State { items: VecDeque::new(), bytes: 0, parked: 0, closed: false }), wake: Condvar::new() }
+        Queue {
+            state: Mutex::new(State { items: VecDeque::new(), bytes: 0, parked: 0, nudged: false, closed: false }),
+            wake: Condvar::new(),
+        }
     }
 
     /// Adds an item that holds `bytes`; gives it back if the queue is closed.
@@ -41,16 +45,27 @@ impl<T> Queue<T> {
         Ok(())
     }
 
-    /// Waits for items. False once the queue is closed and empty.
+    /// Waits for items or a nudge. False once the queue is closed and empty.
     pub(crate) fn wait(&self) -> bool {
         let mut state = self.lock();
-        while state.items.is_empty() {
+        while state.items.is_empty() && !state.nudged {
             if state.closed {
                 return false;
             }
             state = self.park(state);
         }
+        state.nudged = false;
         true
+    }
+
+    /// Has [`wait`](Self::wait) return although there may be no items.
+    pub(crate) fn nudge(&self) {
+        let mut state = self.lock();
+        state.nudged = true;
+        if state.parked > 0 {
+            drop(state);
+            self.wake.notify_one();
+        }
     }
 
     /// Takes what there is, without waiting, into an empty `out` whose memory is used for the next ones.

@@ -35,6 +35,11 @@ impl Rhythm {
         self.began = now;
     }
 
+    /// The group that began grows by so many blocks.
+    pub(crate) fn go_on(&mut self, blocks: usize) {
+        self.blocks = self.blocks.saturating_add(u32::try_from(blocks).unwrap_or(u32::MAX));
+    }
+
     /// How long to wait before the next group.
     pub(crate) fn wait(&self, now: Instant) -> Option<Duration> {
         let left = self.interval.checked_sub(now - self.began)?;

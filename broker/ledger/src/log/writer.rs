@@ -1,23 +1,22 @@
 //! Group commit: everything that waited during the last sync is written at once, synced once, and only then reported.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice};
+use std::io;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
 use super::Shared;
-use super::files::{WriteFailed, is_full, write_all};
-use super::format::{
-    BLOCK_HEADER, BlockHeader, Extent, Kind, LedgerRecord, RECORD_HEADER, SEGMENT_HEADER, SegmentHeader, TRAILER, put_record,
-};
-use super::group::{Change, Controls, Group, Op, Outcome, Staged, refused, view};
-use super::ids::IdMap;
+use super::files::is_full;
+use super::flight::{Flight, Landings};
+use super::format::{BLOCK_HEADER, BlockHeader, Kind, LedgerRecord, RECORD_HEADER, SEGMENT_HEADER, SegmentHeader, TRAILER, put_record};
+use super::group::{Change, Controls, Group, Op, Outcome, Stage, Staged, refused};
+use super::landing::{Lander, Landing};
 use super::pages::Pages;
 use super::rhythm::Rhythm;
 use super::segment::{Footer, Segment};
-use crate::{Block, BlockEntry, EntryId, LedgerId, Purpose, Sealed, StoreError, StoreHealth};
+use crate::{Block, EntryId, LedgerId, Purpose, Sealed, StoreError, StoreHealth};
 
 /// The one thread that writes. It owns the end of the log.
 pub(crate) struct Writer {
@@ -25,40 +24,58 @@ pub(crate) struct Writer {
     active: Arc<Segment>,
     /// Where the next block goes.
     end: u64,
-    /// The page it goes to, if the segment is written in pages.
+    /// The pages it goes to, if the segment is written in pages.
     pages: Option<Pages>,
+    /// Whether pages of the group were sent to be written.
+    sent: bool,
     next_ledger: i64,
-    /// Ledgers as they will be when the group is durable.
-    staged: IdMap<Staged>,
+    stage: Stage,
     group: Group,
     controls: Controls,
     outcomes: Vec<Outcome>,
+    /// Bytes that the group took from the queue.
+    queued: usize,
+    lander: Lander,
+    flight: Flight,
+    /// Records of the group in flight, which the index does not count yet.
+    records_in_flight: usize,
     space_checked: Option<Instant>,
 }
 
 /// How often the free space is looked at while the log is written to.
 const SPACE_CHECK: Duration = Duration::from_millis(500);
 /// The most that is copied together before it is written: enough for the disk, little enough for a processor's cache.
-const GATHERED: u64 = 1 << 20;
+const GATHERED: u64 = 512 << 10;
 /// A record needs at most this much of the footer, whatever becomes of it.
 const FOOTER_PER_RECORD: u64 = 112;
 
 impl Writer {
     pub(crate) fn new(shared: Arc<Shared>, active: Arc<Segment>, end: u64, next_ledger: i64) -> io::Result<Writer> {
+        let room = (shared.options.segment_bytes / 4).min(GATHERED) as usize;
         let mut writer = Writer {
+            lander: Lander::new(shared.clone()),
+            flight: Flight::new(room, Lander::new(shared.clone())),
             shared,
             active,
             end,
             pages: None,
+            sent: false,
             next_ledger,
-            staged: IdMap::default(),
+            stage: Stage::default(),
             group: Group::default(),
             controls: Controls::default(),
             outcomes: Vec::new(),
+            queued: 0,
+            records_in_flight: 0,
             space_checked: None,
         };
         writer.go_on()?;
         Ok(writer)
+    }
+
+    /// What a second thread is to run, so that large groups are written and synced while the next one gathers.
+    pub(crate) fn landings(&mut self) -> Option<Landings> {
+        self.flight.landings()
     }
 
     /// Works until the log is closed.
@@ -66,31 +83,56 @@ impl Writer {
         let mut ops = VecDeque::new();
         let mut rhythm = Rhythm::new(self.shared.options.group_interval, Instant::now());
         while self.shared.queue.wait() {
-            if let Some(wait) = rhythm.wait(Instant::now()) {
+            if !self.has_gathered()
+                && let Some(wait) = rhythm.wait(Instant::now())
+            {
                 std::thread::sleep(wait);
             }
             self.shared.queue.take_now(&mut ops);
-            rhythm.begin(Instant::now(), ops.len());
-            self.turn(&mut ops);
+            if self.has_gathered() {
+                rhythm.go_on(ops.len());
+            } else {
+                rhythm.begin(Instant::now(), ops.len());
+            }
+            self.take_all(&mut ops);
+            // What comes until the group in flight has landed is part of the next one.
+            if self.has_gathered() && self.flight.has_landed_or_tells() {
+                self.commit();
+            }
         }
+        self.commit();
+        self.settle();
     }
 
     /// Does everything in `ops`.
     pub(crate) fn turn(&mut self, ops: &mut VecDeque<Op>) {
-        let bytes = ops.iter().map(Op::bytes).sum();
+        self.take_all(ops);
+        self.commit();
+        self.settle();
+    }
+
+    fn take_all(&mut self, ops: &mut VecDeque<Op>) {
         self.check_space();
         for op in ops.drain(..) {
+            let bytes = op.bytes();
             self.take(op);
+            self.queued += bytes;
         }
-        self.commit();
-        self.shared.queue.done(bytes);
+    }
+
+    fn has_gathered(&self) -> bool {
+        self.group.blocks > 0 || self.controls.records > 0 || !self.outcomes.is_empty()
     }
 
     fn take(&mut self, op: Op) {
         if let Some(reason) = self.shared.poisoned() {
-            self.complete();
+            self.give_up(&reason);
             op.refuse(StoreError::Closed(reason));
             return;
+        }
+        // What decides by the index wants to see all of it.
+        if !matches!(op, Op::Append(..) | Op::Create(..) | Op::Close) {
+            self.settle();
         }
         let outcome = match op {
             Op::Create(purpose, done) => Outcome::Created(done, self.create(purpose)),
@@ -114,7 +156,7 @@ impl Writer {
         let state = LedgerRecord { purpose, sealed: None };
         self.control(Kind::Ledger, id, state.entry(), &state.encode())?;
         self.next_ledger += 1;
-        self.staged.insert(id, Staged { purpose, sealed: None, last: -1, bytes: 0, deleted: false });
+        self.stage.set(id, Staged { purpose, sealed: None, last: -1, bytes: 0, deleted: false });
         self.group.changes.push(Change::State(id, state));
         Ok(LedgerId(id))
     }
@@ -125,7 +167,8 @@ impl Writer {
         }
         self.fits_the_engine(&block)?;
         if self.group.bytes > 0 && self.group.bytes + block.bytes.len() as u64 > self.shared.options.group_bytes as u64 {
-            self.commit_early()?;
+            self.commit();
+            self.is_alive()?;
         }
         self.make_room(block.bytes.len() as u64, block.entries.len())?;
         self.stage_entries(&block)?;
@@ -154,7 +197,7 @@ impl Writer {
         let mut result = Ok(());
         for run in block.entries.chunk_by(|a, b| a.at.ledger == b.at.ledger) {
             let id = run[0].at.ledger;
-            let Some(ledger) = view(&mut self.staged, &index, id.0) else {
+            let Some(ledger) = self.stage.view(&index, id.0) else {
                 result = Err(StoreError::NoSuchLedger(id));
                 break;
             };
@@ -166,7 +209,7 @@ impl Writer {
         }
         if result.is_err() {
             for (id, ledger) in before.into_iter().rev() {
-                self.staged.insert(id, ledger);
+                self.stage.set(id, ledger);
             }
         }
         result
@@ -177,7 +220,7 @@ impl Writer {
         self.make_control_room(1)?;
         let staged = {
             let index = self.shared.index();
-            *view(&mut self.staged, &index, id.0).ok_or(StoreError::NoSuchLedger(id))?
+            *self.stage.view(&index, id.0).ok_or(StoreError::NoSuchLedger(id))?
         };
         match staged.sealed {
             Some(sealed) if fence => return Ok(sealed),
@@ -187,7 +230,7 @@ impl Writer {
         let sealed = Sealed { last: EntryId(staged.last), bytes: staged.bytes };
         let state = LedgerRecord { purpose: staged.purpose, sealed: Some(sealed) };
         self.control(Kind::Ledger, id.0, state.entry(), &state.encode())?;
-        self.staged.insert(id.0, Staged { sealed: Some(sealed), ..staged });
+        self.stage.set(id.0, Staged { sealed: Some(sealed), ..staged });
         self.group.changes.push(Change::State(id.0, state));
         Ok(sealed)
     }
@@ -197,11 +240,11 @@ impl Writer {
             self.make_control_room(1)?;
             let staged = {
                 let index = self.shared.index();
-                view(&mut self.staged, &index, *id).copied()
+                self.stage.view(&index, *id).copied()
             };
             let Some(staged) = staged else { continue };
             self.control(Kind::Deleted, *id, 0, &[])?;
-            self.staged.insert(*id, Staged { deleted: true, ..staged });
+            self.stage.set(*id, Staged { deleted: true, ..staged });
             self.group.changes.push(Change::Deleted(*id));
         }
         Ok(())
@@ -215,7 +258,7 @@ impl Writer {
             for entry in &block.entries {
                 let (id, number) = (entry.at.ledger.0, entry.at.entry.0);
                 let live = index.segment_of(id, number) == Some(from)
-                    && self.staged.get(&id).is_none_or(|s| !s.deleted && (s.purpose == Purpose::Data || s.last == number));
+                    && self.stage.get(id).is_none_or(|s| !s.deleted && (s.purpose == Purpose::Data || s.last == number));
                 if !live {
                     return Err(refused(format!("entry {} was overtaken", entry.at)));
                 }
@@ -231,7 +274,7 @@ impl Writer {
             self.make_control_room(1)?;
             let staged = {
                 let index = self.shared.index();
-                view(&mut self.staged, &index, id).copied()
+                self.stage.view(&index, id).copied()
             };
             let Some(staged) = staged else { continue };
             let state = LedgerRecord { purpose: staged.purpose, sealed: staged.sealed };
@@ -275,11 +318,37 @@ impl Writer {
         let body_at = self.end + self.group.bytes + BLOCK_HEADER as u64;
         let header =
             BlockHeader { records, run: self.shared.run, body_len: offset(body.len() as u64), group_start: offset(self.end), headers_crc };
-        self.group.headers.push(header.encode(self.active.stamp()));
+        let header = header.encode(self.active.stamp());
+        self.group.blocks += 1;
         self.group.bytes += (BLOCK_HEADER + body.len()) as u64;
         self.group.records += records as usize;
-        self.group.bodies.push(body);
+        if self.pages.is_some() {
+            self.copy(&header);
+            self.copy(&body);
+        } else {
+            self.group.headers.push(header);
+            self.group.bodies.push(body);
+        }
         offset(body_at)
+    }
+
+    /// Copies a part of the group into pages; full ones are sent ahead.
+    fn copy(&mut self, mut part: &[u8]) {
+        while let Some(pages) = self.pages.as_mut().filter(|_| !part.is_empty()) {
+            part = pages.fill(part);
+            if pages.is_full() {
+                self.send_pages();
+            }
+        }
+    }
+
+    fn send_pages(&mut self) {
+        let Some(full) = self.pages.take() else { return };
+        let mut next = self.flight.buffer();
+        next.follow(&full);
+        self.flight.write(self.active.clone(), full);
+        self.pages = Some(next);
+        self.sent = true;
     }
 
     fn make_control_room(&mut self, records: usize) -> Result<(), StoreError> {
@@ -291,7 +360,9 @@ impl Writer {
         if self.has_room(bytes, records) {
             return Ok(());
         }
-        self.commit_early()?;
+        self.commit();
+        self.settle();
+        self.is_alive()?;
         if self.has_room(bytes, records) {
             return Ok(());
         }
@@ -300,7 +371,8 @@ impl Writer {
     }
 
     fn has_room(&self, bytes: u64, records: usize) -> bool {
-        let pending = (self.group.records + self.controls.records as usize + records) as u64 * FOOTER_PER_RECORD;
+        let pending = self.records_in_flight + self.group.records + self.controls.records as usize + records;
+        let pending = pending as u64 * FOOTER_PER_RECORD;
         let footer = self.shared.index().footer_room(self.active.generation()) + pending;
         let blocks = self.group.bytes + (2 * BLOCK_HEADER + self.controls.body.len()) as u64 + bytes;
         self.end + blocks + footer <= self.active.len()
@@ -351,115 +423,86 @@ impl Writer {
 
     /// Gets ready to write at the end of the active segment.
     fn go_on(&mut self) -> io::Result<()> {
+        let pages = self.pages.take();
         if !self.active.takes_pages() {
-            self.pages = None;
+            pages.into_iter().for_each(|pages| self.flight.give_back(pages));
             return Ok(());
         }
-        let room = (self.shared.options.segment_bytes / 4).min(GATHERED) as usize;
-        self.pages.get_or_insert_with(|| Pages::new(room)).go_on(self.active.file(), self.end)
+        let pages = self.pages.insert(pages.unwrap_or_else(|| self.flight.buffer()));
+        pages.go_on(self.active.file(), self.end)
     }
 
-    /// Makes the group durable and reports every outcome, in order.
+    /// Sends the group on its way: it is durable and every outcome reported, in order, once it has landed. A small one that has no other
+    /// in front of it has landed already when this returns, since a second thread would only cost.
     fn commit(&mut self) {
         self.flush_controls();
-        if self.group.bodies.is_empty() {
-            self.staged.clear();
-            self.complete();
-            return;
+        if self.group.blocks == 0 {
+            self.settle();
+            self.stage.clear();
+            return self.complete();
         }
-        match self.write_group() {
-            Ok(()) => {
-                self.publish();
-                self.end += self.group.bytes;
+        let mut landing = Landing {
+            segment: self.active.clone(),
+            group: std::mem::take(&mut self.group),
+            outcomes: std::mem::take(&mut self.outcomes),
+            queued: std::mem::take(&mut self.queued),
+        };
+        let bytes = landing.group.bytes;
+        if self.sent || (self.pages.is_some() && !self.flight.has_landed()) {
+            self.send_pages();
+            self.sent = false;
+            self.settle();
+            self.stage.depart();
+            self.records_in_flight = landing.group.records;
+            self.end += bytes;
+            return self.flight.land(landing);
+        }
+        self.settle();
+        match &mut self.pages {
+            Some(pages) => {
+                self.lander.write(&self.active, pages);
+                pages.keep_last_page();
             }
-            Err(error) => self.fail(error),
+            None => self.lander.write_cached(&self.active, &landing.group, self.end),
         }
-        self.group.clear();
-        self.staged.clear();
-        self.complete();
+        if self.lander.land(&mut landing) {
+            self.end += bytes;
+        }
+        self.stage.clear();
+        (self.group, self.outcomes) = (landing.group, landing.outcomes);
     }
 
-    /// The same in the middle of a turn, which goes on only if it went well.
-    fn commit_early(&mut self) -> Result<(), StoreError> {
-        self.commit();
+    /// Waits until nothing is in flight: then the index knows all that was sent.
+    fn settle(&mut self) {
+        self.flight.until_landed();
+        self.stage.land();
+        self.records_in_flight = 0;
+    }
+
+    fn is_alive(&self) -> Result<(), StoreError> {
         self.shared.poisoned().map_or(Ok(()), |reason| Err(StoreError::Closed(reason)))
     }
 
-    fn write_group(&mut self) -> Result<(), StoreError> {
-        let began = Instant::now();
-        if let Err(failed) = self.write_blocks() {
-            if failed.changed_nothing() {
-                let reason = format!("writing: {}", failed.error);
-                self.shared.set_health(StoreHealth::DiskNearlyFull(reason.clone()));
-                return Err(StoreError::DiskNearlyFull(reason));
-            }
-            return Err(StoreError::Unknown(format!("writing: {}", failed.error)));
-        }
-        self.shared.files.sync(self.active.file()).map_err(|error| StoreError::Unknown(format!("syncing: {error}")))?;
-        self.shared.counters.synced(began.elapsed(), self.group.bodies.len(), self.group.entries, self.group.bytes);
-        Ok(())
-    }
-
-    fn write_blocks(&mut self) -> Result<(), WriteFailed> {
-        let file = self.active.file();
-        let blocks = self.group.headers.iter().zip(&self.group.bodies);
-        match &mut self.pages {
-            Some(pages) if file.takes_pages() => pages.append(file, blocks.flat_map(|(header, body)| [&header[..], body])),
-            _ => {
-                let mut parts: Vec<IoSlice<'_>> = blocks.flat_map(|(header, body)| [IoSlice::new(header), IoSlice::new(body)]).collect();
-                write_all(file, &mut parts, self.end)
-            }
-        }
-    }
-
-    /// Nothing the group promised is known to hold.
-    fn fail(&mut self, error: StoreError) {
-        if let StoreError::Unknown(reason) = &error {
-            // A second sync may report success for pages the first one lost: never retry.
-            self.poison(reason);
-        }
+    /// Nothing that the group promised will be.
+    fn give_up(&mut self, reason: &str) {
+        self.settle();
+        self.sent = false;
+        self.group.clear();
+        self.controls = Controls::default();
+        self.stage.clear();
         for outcome in &mut self.outcomes {
-            outcome.fail(&error);
+            outcome.fail(&StoreError::Closed(reason.to_owned()));
         }
+        self.complete();
     }
 
     fn poison(&mut self, reason: &str) -> StoreError {
-        self.shared.set_health(StoreHealth::Poisoned(reason.to_owned()));
+        self.shared.poison(reason);
         StoreError::Closed(reason.to_owned())
     }
 
-    fn publish(&mut self) {
-        let generation = self.active.generation();
-        let mut deleted = false;
-        let mut index = self.shared.index();
-        for change in self.group.changes.drain(..) {
-            match change {
-                Change::Entries { entries, body_at } => {
-                    // Entries of a block follow each other in their ledger.
-                    for run in entries.chunk_by(|a, b| a.at.ledger == b.at.ledger) {
-                        let extents = run.iter().map(|entry| extent(entry, body_at));
-                        index.add_entries(run[0].at.ledger.0, run[0].at.entry.0, extents, generation);
-                    }
-                }
-                Change::Moved { entries, body_at } => {
-                    for entry in &entries {
-                        index.move_entry(entry.at.ledger.0, entry.at.entry.0, extent(entry, body_at), generation);
-                    }
-                }
-                Change::State(id, state) => index.set_state(id, state, generation),
-                Change::Deleted(id) => {
-                    index.delete(id, generation);
-                    deleted = true;
-                }
-            }
-        }
-        drop(index);
-        if deleted {
-            self.shared.wake_compactor();
-        }
-    }
-
     fn complete(&mut self) {
+        self.shared.queue.done(std::mem::take(&mut self.queued));
         for outcome in self.outcomes.drain(..) {
             outcome.report();
         }
@@ -472,10 +515,6 @@ impl Writer {
             self.space_checked = Some(Instant::now());
         }
     }
-}
-
-fn extent(entry: &BlockEntry, body_at: u32) -> Extent {
-    Extent { offset: body_at + entry.offset - RECORD_HEADER as u32, len: entry.len }
 }
 
 /// Segments are at most two gigabytes, but for one that holds a single block of at most one.

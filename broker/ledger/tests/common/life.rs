@@ -32,6 +32,8 @@ pub(crate) struct Life {
     pub(crate) options: LogOptions,
     pub(crate) account: Account,
     random: fastrand::Rng,
+    /// How many calls share a turn, on average.
+    pub(crate) calls_per_turn: u32,
     /// Bytes moved and segments freed by compaction.
     pub(crate) moved: u64,
     pub(crate) freed: u64,
@@ -39,7 +41,7 @@ pub(crate) struct Life {
 
 impl Life {
     pub(crate) fn new(seed: u64, files: SimFiles, options: LogOptions, account: Account) -> Life {
-        Life { files, options, account, random: fastrand::Rng::with_seed(seed), moved: 0, freed: 0 }
+        Life { files, options, account, random: fastrand::Rng::with_seed(seed), calls_per_turn: 3, moved: 0, freed: 0 }
     }
 
     /// Lives until `steps` are done or the disk is gone.
@@ -66,7 +68,7 @@ impl Life {
                 _ => {}
             }
             // Several calls often share a turn, and so a group.
-            if self.random.u32(0..3) == 0 {
+            if self.random.u32(0..self.calls_per_turn) == 0 {
                 log.turn();
             }
         }

@@ -1,11 +1,16 @@
 //! Namespaces: their policies and their life cycle.
 
 mod bundles;
+mod forms;
 mod policies;
+mod values;
 
 pub use bundles::{Bundles, BundlesError, MAX_BUNDLES};
-pub use policies::{
-    AutoSubscriptionCreation, AutoTopicCreation, DelayedDelivery, POLICY_FIELDS, Policies, PolicyError, Retention, TopicType,
+pub use forms::{POLICY_FIELDS, SUBSCRIPTION_TYPES};
+pub use policies::{Policies, PolicyError};
+pub use values::{
+    AutoSubscriptionCreation, AutoTopicCreation, BacklogQuota, DelayedDelivery, DispatchRate, InactiveMode, InactiveTopics, Persistence,
+    PublishRate, QuotaKind, QuotaPolicy, Retention, SubscribeRate, TopicType,
 };
 
 use crate::document::{self, Malformed};
@@ -168,7 +173,7 @@ pub fn delete(store: &dyn MetadataStore, namespace: NamespacePath<'_>) -> Result
 // Children before parents. Topics are not among them: they keep the namespace from being deleted.
 fn remains(store: &dyn MetadataStore, namespace: NamespacePath<'_>) -> Result<Vec<String>, MetadataError> {
     let mut paths = Vec::new();
-    for parent in [namespace.owners(), namespace.schemas()] {
+    for parent in [namespace.owners(), namespace.schemas(), namespace.topic_policies()] {
         below(store, parent, &mut paths)?;
     }
     paths.push(namespace.local_policies());

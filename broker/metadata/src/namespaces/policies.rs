@@ -1,14 +1,20 @@
-//! The policies of a namespace: Pulsar's JSON as it stands, every field kept, those in use read as types.
+//! The policies of a namespace or of a topic: Pulsar's JSON as it stands, every field kept, those in use read as types.
+
+use std::collections::BTreeMap;
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::Bundles;
+use super::forms::check;
+use super::{
+    AutoSubscriptionCreation, AutoTopicCreation, BacklogQuota, Bundles, DelayedDelivery, DispatchRate, InactiveTopics, Persistence,
+    PublishRate, QuotaKind, Retention, SubscribeRate,
+};
 use crate::schemas::Strategy;
 
 /// The policies. Fields that Pulsar has are checked when they come in; fields it does not have are kept unseen.
-/// A field that is `null` is not set.
+/// A field that is `null` is not set. Topics spell theirs as namespaces do, so that both are read by the same code.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct Policies {
@@ -23,64 +29,6 @@ pub struct PolicyError {
     pub field: String,
     /// What is wrong.
     pub reason: String,
-}
-
-/// How long consumed messages are kept; -1 is for ever, 0 and 0 is not at all.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Retention {
-    /// In minutes.
-    #[serde(rename = "retentionTimeInMinutes")]
-    pub time_minutes: i64,
-    /// In megabytes.
-    #[serde(rename = "retentionSizeInMB")]
-    pub size_mb: i64,
-}
-
-/// What kind of topic comes into being by being used.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TopicType {
-    /// One with partitions.
-    Partitioned,
-    /// One without.
-    #[default]
-    NonPartitioned,
-}
-
-/// Whether a topic comes into being by being used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct AutoTopicCreation {
-    /// Whether.
-    #[serde(rename = "allowAutoTopicCreation")]
-    pub allow: bool,
-    /// Which kind; none: without partitions.
-    #[serde(default)]
-    pub topic_type: Option<TopicType>,
-    /// How many partitions it gets.
-    #[serde(default)]
-    pub default_num_partitions: Option<u32>,
-}
-
-/// Whether a subscription comes into being by being used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AutoSubscriptionCreation {
-    /// Whether.
-    #[serde(rename = "allowAutoSubscriptionCreation")]
-    pub allow: bool,
-}
-
-/// Whether messages may be delivered later than they come, and how late.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DelayedDelivery {
-    /// Whether; else they are delivered at once.
-    pub active: bool,
-    /// How exactly, in milliseconds; 0 leaves it to the configuration.
-    #[serde(rename = "tickTime", default)]
-    pub tick_ms: u64,
-    /// The longest delay that may be asked for, in milliseconds; 0 is no limit.
-    #[serde(rename = "maxDeliveryDelayInMillis", default)]
-    pub max_delay_ms: u64,
 }
 
 impl Policies {
@@ -127,6 +75,22 @@ impl Policies {
         self.fields.shift_remove(field).is_some_and(|value| !value.is_null())
     }
 
+    /// What holds where these speak over `below`: of a topic over its namespace, of a namespace over the configuration. Rates by cluster
+    /// and quotas by kind are compared one by one.
+    #[must_use]
+    pub fn over(&self, below: &Policies) -> Policies {
+        let mut merged = below.clone();
+        for (field, value) in self.fields.iter().filter(|(field, value)| !is_silent(field, value)) {
+            match (merged.fields.get_mut(field), value) {
+                (Some(Value::Object(there)), Value::Object(entries)) if BY_KEY.contains(&field.as_str()) => {
+                    there.extend(entries.iter().map(|(key, value)| (key.clone(), value.clone())));
+                }
+                _ => drop(merged.fields.insert(field.clone(), value.clone())),
+            }
+        }
+        merged
+    }
+
     /// All that is stored, in its order.
     pub fn fields(&self) -> &Map<String, Value> {
         &self.fields
@@ -148,6 +112,34 @@ impl Policies {
     pub fn retention(&self) -> Option<Retention> {
         self.read("retention_policies")
     }
+    /// How much may wait for subscriptions.
+    pub fn backlog_quota(&self, kind: QuotaKind) -> Option<BacklogQuota> {
+        self.read::<BTreeMap<QuotaKind, BacklogQuota>>("backlog_quota_map")?.remove(&kind)
+    }
+    /// How fast messages may come in, in this cluster.
+    pub fn publish_rate(&self, cluster: &str) -> Option<PublishRate> {
+        self.of_cluster("publishMaxMessageRate", cluster)
+    }
+    /// How fast messages of one topic may go out, in this cluster.
+    pub fn dispatch_rate(&self, cluster: &str) -> Option<DispatchRate> {
+        self.of_cluster("topicDispatchRate", cluster)
+    }
+    /// How fast messages of one subscription may go out, in this cluster.
+    pub fn subscription_dispatch_rate(&self, cluster: &str) -> Option<DispatchRate> {
+        self.of_cluster("subscriptionDispatchRate", cluster)
+    }
+    /// How fast messages may go out to another cluster.
+    pub fn replicator_dispatch_rate(&self, cluster: &str) -> Option<DispatchRate> {
+        self.of_cluster("replicatorDispatchRate", cluster)
+    }
+    /// How often one consumer may subscribe, in this cluster.
+    pub fn subscribe_rate(&self, cluster: &str) -> Option<SubscribeRate> {
+        self.of_cluster("clusterSubscribeRate", cluster)
+    }
+    /// How often cursors are written, and what BookKeeper would do.
+    pub fn persistence(&self) -> Option<Persistence> {
+        self.read("persistence")
+    }
     /// After how many seconds a message expires unconsumed; 0 is never.
     pub fn message_ttl_seconds(&self) -> Option<u32> {
         self.read("message_ttl_in_seconds")
@@ -160,6 +152,10 @@ impl Policies {
     pub fn subscription_expiration_minutes(&self) -> Option<u32> {
         self.read("subscription_expiration_time_minutes")
     }
+    /// Whether, when and how soon a topic that nobody uses is deleted.
+    pub fn inactive_topics(&self) -> Option<InactiveTopics> {
+        self.read("inactive_topic_policies")
+    }
     /// Whether topics come into being by being used.
     pub fn auto_topic_creation(&self) -> Option<AutoTopicCreation> {
         self.read("autoTopicCreationOverride")
@@ -171,6 +167,18 @@ impl Policies {
     /// Whether messages sent twice are dropped.
     pub fn deduplication(&self) -> Option<bool> {
         self.read("deduplicationEnabled")
+    }
+    /// Types of subscriptions that there may be; none where nothing is said, which an empty list says, too.
+    pub fn subscription_types(&self) -> Option<Vec<String>> {
+        self.read::<Vec<String>>("subscription_types_enabled").filter(|types| !types.is_empty())
+    }
+    /// A policy that is a limit on a number of things, by its name in the JSON; 0 is no limit.
+    pub fn limit(&self, field: &str) -> Option<u32> {
+        self.number(field).and_then(|number| u32::try_from(number).ok())
+    }
+    /// Bytes of a topic beyond which it is compacted; 0 is never.
+    pub fn compaction_threshold(&self) -> Option<u64> {
+        self.number("compaction_threshold").map(|bytes| u64::try_from(bytes).unwrap_or(0))
     }
     /// Which schemas may follow those of a topic.
     pub fn schema_strategy(&self) -> Strategy {
@@ -219,6 +227,10 @@ impl Policies {
         Ok(())
     }
 
+    fn of_cluster<T: DeserializeOwned>(&self, field: &str, cluster: &str) -> Option<T> {
+        self.field(field)?.get(cluster).and_then(|value| T::deserialize(value).ok())
+    }
+
     // Checked when it came in, so a value that does not fit cannot be here.
     fn read<T: DeserializeOwned>(&self, field: &str) -> Option<T> {
         self.field(field).and_then(|value| T::deserialize(value).ok())
@@ -228,6 +240,27 @@ impl Policies {
 impl<'de> Deserialize<'de> for Policies {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Policies, D::Error> {
         Policies::from_fields(Map::deserialize(from)?).map_err(D::Error::custom)
+    }
+}
+
+/// Policies whose value is a map of what is said one by one.
+const BY_KEY: [&str; 7] = [
+    "backlog_quota_map",
+    "clusterDispatchRate",
+    "topicDispatchRate",
+    "subscriptionDispatchRate",
+    "replicatorDispatchRate",
+    "clusterSubscribeRate",
+    "publishMaxMessageRate",
+];
+
+/// Whether a value leaves its policy to what is below. Older tools write -1 and UNDEFINED for that.
+fn is_silent(field: &str, value: &Value) -> bool {
+    match field {
+        _ if value.is_null() => true,
+        "schema_compatibility_strategy" => value == "UNDEFINED",
+        "max_unacked_messages_per_consumer" | "max_unacked_messages_per_subscription" => value.as_i64().is_some_and(|most| most < 0),
+        _ => false,
     }
 }
 
@@ -252,138 +285,42 @@ fn wrong(field: &str, reason: impl std::fmt::Display) -> PolicyError {
     PolicyError { field: field.to_owned(), reason: reason.to_string() }
 }
 
-/// The form of a policy's value, as far as it is looked at before it is used.
-#[derive(Clone, Copy)]
-enum Form {
-    Flag,
-    /// A whole number of 32 bits.
-    Number,
-    /// A whole number of 64 bits.
-    LongNumber,
-    /// A number of something, which cannot be negative.
-    Count,
-    Text,
-    Object,
-    Names,
-    Bundles,
-    Retention,
-    DelayedDelivery,
-    AutoTopicCreation,
-    AutoSubscriptionCreation,
-    /// What schemas may follow what.
-    Strategy,
-    /// The same in the words of an older policy.
-    AutoUpdate,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn check(field: &str, value: &Value) -> Result<(), PolicyError> {
-    let Some((_, form)) = FORMS.iter().find(|(name, _)| *name == field).filter(|_| !value.is_null()) else { return Ok(()) };
-    match form {
-        Form::Flag => fits::<bool>(value),
-        Form::Number => fits::<i32>(value),
-        Form::LongNumber => fits::<i64>(value),
-        Form::Count => fits::<u32>(value),
-        Form::Text => fits::<String>(value),
-        Form::Object => fits::<Map<String, Value>>(value),
-        Form::Names => fits::<Vec<String>>(value),
-        Form::Bundles => fits::<Bundles>(value),
-        Form::Retention => fits::<Retention>(value).and_then(|()| check_retention(value)),
-        Form::DelayedDelivery => fits::<DelayedDelivery>(value),
-        Form::AutoTopicCreation => fits::<AutoTopicCreation>(value).and_then(|()| check_auto_topic_creation(value)),
-        Form::AutoSubscriptionCreation => fits::<AutoSubscriptionCreation>(value),
-        Form::Strategy => String::deserialize(value)
-            .map_err(|error| error.to_string())
-            .and_then(|word| Strategy::from_name(&word).map(drop).map_err(|error| error.to_string())),
-        Form::AutoUpdate => String::deserialize(value)
-            .map_err(|error| error.to_string())
-            .and_then(|word| Strategy::from_auto_update(&word).map(drop).map_err(|error| error.to_string())),
+    fn policies(json: Value) -> Policies {
+        Policies::from_json(json.to_string().as_bytes()).unwrap()
     }
-    .map_err(|reason| wrong(field, reason))
-}
 
-fn fits<T: DeserializeOwned>(value: &Value) -> Result<(), String> {
-    T::deserialize(value).map(drop).map_err(|error| error.to_string())
-}
-
-fn check_retention(value: &Value) -> Result<(), String> {
-    let retention = Retention::deserialize(value).map_err(|error| error.to_string())?;
-    let (time, size) = (retention.time_minutes, retention.size_mb);
-    if time < -1 || size < -1 {
-        return Err("time and size must be -1 or more".into());
+    #[test]
+    fn what_is_nearer_speaks_over_what_is_further() {
+        let broker = policies(json!({"max_producers_per_topic": 1, "message_ttl_in_seconds": 1, "max_consumers_per_topic": 1}));
+        let namespace = policies(json!({"max_producers_per_topic": 2, "message_ttl_in_seconds": 2}));
+        let topic = policies(json!({"max_producers_per_topic": 3, "message_ttl_in_seconds": null}));
+        let effective = topic.over(&namespace.over(&broker));
+        assert_eq!(effective, policies(json!({"max_producers_per_topic": 3, "message_ttl_in_seconds": 2, "max_consumers_per_topic": 1})));
     }
-    if (time == 0) != (size == 0) {
-        return Err("time and size must both be 0 or both not be 0".into());
-    }
-    Ok(())
-}
 
-fn check_auto_topic_creation(value: &Value) -> Result<(), String> {
-    let creation = AutoTopicCreation::deserialize(value).map_err(|error| error.to_string())?;
-    let partitioned = creation.topic_type == Some(TopicType::Partitioned);
-    match creation.default_num_partitions {
-        Some(0) | None if creation.allow && partitioned => Err("partitioned topics need defaultNumPartitions of 1 or more".into()),
-        _ => Ok(()),
+    #[test]
+    fn what_older_tools_write_for_nothing_says_nothing() {
+        let namespace = policies(json!({"max_unacked_messages_per_consumer": 7, "schema_compatibility_strategy": "FULL"}));
+        let topic = policies(json!({"max_unacked_messages_per_consumer": -1, "schema_compatibility_strategy": "UNDEFINED"}));
+        assert_eq!(topic.over(&namespace), namespace);
+    }
+
+    #[test]
+    fn quotas_and_rates_are_compared_one_by_one() {
+        let quota = |size: i64| json!({"limitSize": size, "limitTime": -1, "policy": "producer_exception"});
+        let namespace = policies(json!({"backlog_quota_map": {"destination_storage": quota(1), "message_age": quota(2)}}));
+        let topic = policies(json!({"backlog_quota_map": {"message_age": quota(3)}}));
+        let effective = topic.over(&namespace);
+        assert_eq!(effective.backlog_quota(QuotaKind::DestinationStorage).unwrap().limit_size, 1);
+        assert_eq!(effective.backlog_quota(QuotaKind::MessageAge).unwrap().limit_size, 3);
+        let rate = |messages: i64| json!({"c": {"publishThrottlingRateInMsg": messages, "publishThrottlingRateInByte": -1}});
+        let topic = policies(json!({"publishMaxMessageRate": rate(5)}));
+        let effective = topic.over(&policies(json!({"publishMaxMessageRate": {}})));
+        assert_eq!(effective.publish_rate("c"), Some(PublishRate { messages: 5, bytes: -1 }));
+        assert_eq!(effective.publish_rate("d"), None);
     }
 }
-
-/// The policies that Pulsar has, by their names in the JSON.
-pub const POLICY_FIELDS: [&str; FORMS.len()] = {
-    let mut names = [""; FORMS.len()];
-    let mut at = 0;
-    while at < names.len() {
-        names[at] = FORMS[at].0;
-        at += 1;
-    }
-    names
-};
-
-const FORMS: [(&str, Form); 48] = [
-    ("auth_policies", Form::Object),
-    ("replication_clusters", Form::Names),
-    ("allowed_clusters", Form::Names),
-    ("bundles", Form::Bundles),
-    ("backlog_quota_map", Form::Object),
-    ("clusterDispatchRate", Form::Object),
-    ("topicDispatchRate", Form::Object),
-    ("subscriptionDispatchRate", Form::Object),
-    ("replicatorDispatchRate", Form::Object),
-    ("clusterSubscribeRate", Form::Object),
-    ("publishMaxMessageRate", Form::Object),
-    ("persistence", Form::Object),
-    ("deduplicationEnabled", Form::Flag),
-    ("deduplicationSnapshotIntervalSeconds", Form::Number),
-    ("autoTopicCreationOverride", Form::AutoTopicCreation),
-    ("autoSubscriptionCreationOverride", Form::AutoSubscriptionCreation),
-    ("latency_stats_sample_rate", Form::Object),
-    ("message_ttl_in_seconds", Form::Count),
-    ("subscription_expiration_time_minutes", Form::Count),
-    ("retention_policies", Form::Retention),
-    ("deleted", Form::Flag),
-    ("encryption_required", Form::Flag),
-    ("delayed_delivery_policies", Form::DelayedDelivery),
-    ("inactive_topic_policies", Form::Object),
-    ("subscription_auth_mode", Form::Text),
-    ("max_producers_per_topic", Form::Count),
-    ("max_consumers_per_topic", Form::Count),
-    ("max_consumers_per_subscription", Form::Count),
-    ("max_unacked_messages_per_consumer", Form::Number),
-    ("max_unacked_messages_per_subscription", Form::Number),
-    ("max_subscriptions_per_topic", Form::Count),
-    ("max_topics_per_namespace", Form::Count),
-    ("compaction_threshold", Form::LongNumber),
-    ("offload_threshold", Form::LongNumber),
-    ("offload_threshold_in_seconds", Form::LongNumber),
-    ("offload_deletion_lag_ms", Form::LongNumber),
-    ("schema_auto_update_compatibility_strategy", Form::AutoUpdate),
-    ("schema_compatibility_strategy", Form::Strategy),
-    ("is_allow_auto_update_schema", Form::Flag),
-    ("schema_validation_enforced", Form::Flag),
-    ("offload_policies", Form::Object),
-    ("entryFilters", Form::Object),
-    ("subscription_types_enabled", Form::Names),
-    ("properties", Form::Object),
-    ("resource_group_name", Form::Text),
-    ("migrated", Form::Flag),
-    ("dispatcherPauseOnAckStatePersistentEnabled", Form::Flag),
-    ("replicate_subscription_state", Form::Flag),
-];

@@ -28,6 +28,7 @@ pub(crate) struct Parsed {
 /// Reads a schema; the error says what is wrong with it.
 pub(crate) fn parse(definition: &[u8]) -> Result<Parsed, String> {
     LazyLock::force(&LENIENT);
+    LazyLock::force(&MODEST);
     let mut value: Value = serde_json::from_slice(definition).map_err(|error| error.to_string())?;
     rewrite(&mut value, |object, place| {
         match place {
@@ -129,6 +130,10 @@ static LENIENT: LazyLock<()> = LazyLock::new(|| {
     let _ = set_enum_symbol_name_validator(Box::new(Lenient));
     let _ = set_record_field_name_validator(Box::new(Lenient));
 });
+
+/// What a message says of itself is a stranger's word: the crate takes no more memory for a part of it than a message may have.
+static MODEST: LazyLock<usize> = LazyLock::new(|| apache_avro::util::max_allocation_bytes(MOST_MEMORY));
+const MOST_MEMORY: usize = 8 << 20;
 
 static NAME: LazyLock<Regex> = LazyLock::new(|| regex(r"^[A-Za-z_$\u{80}-\u{10FFFF}][A-Za-z0-9_$\u{80}-\u{10FFFF}]*$"));
 static FULL_NAME: LazyLock<Regex> =

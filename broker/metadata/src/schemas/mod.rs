@@ -10,6 +10,7 @@
 //! rules.rs           what holds for a topic: policies over settings
 //! validity.rs        whether a schema says something                 compatibility.rs  whether one may follow another
 //! avro.rs            Avro: read, and told apart                      resolution.rs     Avro: whether one reads what another wrote
+//! decoding.rs        what is in a message, for people
 //! key_value.rs       two schemas in one                              protobuf.rs       descriptors
 //! ```
 //!
@@ -17,6 +18,7 @@
 
 mod avro;
 mod compatibility;
+mod decoding;
 mod key_value;
 mod kind;
 mod protobuf;
@@ -31,6 +33,7 @@ mod validity;
 
 use std::collections::BTreeMap;
 
+pub use decoding::decode;
 pub use key_value::{join as key_value_from_json, split as key_value_to_json};
 pub use kind::SchemaKind;
 pub use registry::{ForConsumer, check, delete, find_version, forget, forgetting, get, index, live, offer, offer_for_consumer};

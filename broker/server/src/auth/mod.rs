@@ -3,17 +3,20 @@
 //! `token` and `passwords` tell who somebody is from what they show, `keys` holds what tokens are verified with, `permissions` tells
 //! what they may do. Everything here may take a while (a password's hash is slow by design): it runs on control threads.
 
+mod failures;
 mod keys;
 mod passwords;
 mod permissions;
 mod settings;
 mod token;
 
+use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use metadata::{MetadataError, MetadataStore};
 
+use failures::Failures;
 pub use keys::Secret;
 pub(crate) use keys::keep_fresh;
 use passwords::Passwords;
@@ -61,6 +64,9 @@ pub(crate) enum Unproven {
     /// What they showed is not good.
     #[error("{0}")]
     Bad(String),
+    /// Logins from where they are failed too often; nothing is looked at for so many seconds.
+    #[error("too many logins from this address failed: try again in {0} s")]
+    Again(u64),
 }
 
 impl Identity {
@@ -77,6 +83,8 @@ pub(crate) struct Auth {
     settings: AuthSettings,
     tokens: Option<Tokens>,
     passwords: Option<Passwords>,
+    /// Logins that failed, by address.
+    pub(crate) failures: Failures,
 }
 
 impl Auth {
@@ -87,7 +95,8 @@ impl Auth {
     pub(crate) fn load(settings: AuthSettings) -> Result<Auth, String> {
         let tokens = settings.token.clone().map(Tokens::load).transpose()?;
         let passwords = settings.passwords.clone().map(Passwords::load).transpose()?;
-        Ok(Auth { settings, tokens, passwords })
+        let failures = Failures::new(settings.max_failures);
+        Ok(Auth { settings, tokens, passwords, failures })
     }
 
     /// Who shows these credentials.
@@ -170,6 +179,24 @@ impl Auth {
         Ok(true)
     }
 
+    /// Whether somebody may do everything.
+    pub(crate) fn is_superuser(&self, who: &Identity) -> bool {
+        let is = |role: &str| self.settings.superusers.iter().any(|superuser| superuser == role);
+        !self.settings.authorize || (is(&who.role) && who.original.as_deref().is_none_or(is))
+    }
+
+    /// [`identify`](Self::identify), unless logins from there failed too often; one that fails now is counted.
+    pub(crate) fn identify_from(&self, address: IpAddr, shown: &Credentials) -> Result<Identity, Unproven> {
+        if let Some(seconds) = self.failures.kept_out(address, Instant::now()) {
+            return Err(Unproven::Again(seconds));
+        }
+        let outcome = self.identify(shown);
+        if matches!(outcome, Err(Unproven::Bad(_))) {
+            self.failures.count(address, Instant::now());
+        }
+        outcome
+    }
+
     pub(crate) fn authorizes(&self) -> bool {
         self.settings.authorize
     }
@@ -188,4 +215,15 @@ impl Auth {
 /// Seconds since 1970.
 pub(crate) fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// A name that nobody guesses: 32 hexadecimal digits. May block while the system gathers randomness.
+///
+/// # Errors
+/// When the system has none.
+pub fn random_name() -> Result<String, String> {
+    let mut bytes = [0; 16];
+    let filled = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut bytes);
+    filled.map_err(|_| "the system has no randomness".to_owned())?;
+    Ok(format!("{:032x}", u128::from_be_bytes(bytes)))
 }

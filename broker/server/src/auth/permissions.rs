@@ -13,6 +13,8 @@ use super::settings::AuthSettings;
 /// What somebody wants.
 #[derive(Clone, Debug)]
 pub(crate) enum Wanted {
+    /// To be known, whoever it is.
+    Nothing,
     /// To administer everything.
     Everything,
     /// To administer a tenant.
@@ -37,6 +39,7 @@ impl Wanted {
             Wanted::Use(topic) => format!("role {role} is not authorized to use {topic}"),
             Wanted::Namespace(namespace) => format!("role {role} is not authorized to list the topics of {namespace}"),
             Wanted::Tenant(tenant) => format!("role {role} does not administer tenant {tenant}"),
+            Wanted::Nothing => format!("role {role} is not known"),
             Wanted::Everything => format!("role {role} is no super-user"),
         }
     }
@@ -45,6 +48,8 @@ impl Wanted {
 /// What a caller of the HTTP side wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Access {
+    /// To be known, whoever it is.
+    Known,
     /// To administer everything.
     Everything,
     /// To administer a tenant.
@@ -56,6 +61,7 @@ pub enum Access {
 impl From<Access> for Wanted {
     fn from(access: Access) -> Wanted {
         match access {
+            Access::Known => Wanted::Nothing,
             Access::Everything => Wanted::Everything,
             Access::Tenant(tenant) => Wanted::Tenant(tenant),
             Access::Topic(topic) => Wanted::Use(topic),
@@ -72,6 +78,9 @@ pub enum Denied {
     /// They are known and may not.
     #[error("{0}")]
     Forbidden(String),
+    /// Logins from there failed too often; nothing is looked at for so many seconds.
+    #[error("too many logins from this address failed: try again in {0} s")]
+    Again(u64),
     /// It could not be found out.
     #[error("{0}")]
     Failed(String),
@@ -82,6 +91,7 @@ pub(super) fn allows(metadata: &dyn MetadataStore, settings: &AuthSettings, role
         return Ok(true);
     }
     let (tenant, namespace) = match wanted {
+        Wanted::Nothing => return Ok(true),
         Wanted::Everything => return Ok(false),
         Wanted::Tenant(tenant) => (tenant.clone(), None),
         Wanted::Namespace(namespace) => (namespace.tenant().to_owned(), Some(namespace.clone())),
@@ -102,7 +112,7 @@ pub(super) fn allows(metadata: &dyn MetadataStore, settings: &AuthSettings, role
     };
     let grants = Grants { policies: &policies, role, wildcards: settings.wildcards };
     Ok(match wanted {
-        Wanted::Everything | Wanted::Tenant(_) => false,
+        Wanted::Nothing | Wanted::Everything | Wanted::Tenant(_) => false,
         Wanted::Namespace(_) => grants.in_namespace("consume") || grants.in_namespace("produce"),
         Wanted::Produce(topic) => grants.on(topic, "produce"),
         Wanted::Consume(topic, subscription) => grants.may_subscribe(subscription) && grants.on(topic, "consume"),

@@ -24,6 +24,8 @@ pub struct AuthSettings {
     pub verify_original: bool,
     /// Whether what somebody may do is checked; otherwise everybody who is believed may do everything.
     pub authorize: bool,
+    /// Failed logins from one address within a minute, after which it is kept out for one; 0 is no limit.
+    pub max_failures: u32,
     /// Roles that may do everything.
     pub superusers: Vec<String>,
     /// Whether `*` at an end of a granted role or topic stands for anything.

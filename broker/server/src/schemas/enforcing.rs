@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use metadata::namespaces::{self, NamespaceError};
-use metadata::paths::{NamespacePath, POLICIES, Place};
+use metadata::paths::{Domain, NamespacePath, POLICIES, Place, TOPIC_POLICIES};
 use metadata::{MetadataError, MetadataStore, Watch, WatchEvent};
 
 use crate::settings::ServerSettings;
@@ -51,7 +51,7 @@ impl EnforcingNamespaces {
             for namespace in metadata.children(&metadata::paths::tenant(&tenant))? {
                 let path = NamespacePath::new(&tenant, &namespace);
                 match namespaces::get(metadata, path) {
-                    Ok((policies, _)) if policies.schema_validation() != Some(true) => {}
+                    Ok((policies, _)) if policies.schema_validation() != Some(true) && !has_own(metadata, path)? => {}
                     Err(NamespaceError::Store(error)) => return Err(error),
                     _ => self.list(path.to_string()),
                 }
@@ -63,26 +63,41 @@ impl EnforcingNamespaces {
     }
 }
 
-/// Keeps the list as long as the watch is kept.
-pub(crate) fn follow(shared: &Arc<Shared>) -> Result<Watch, MetadataError> {
-    let of = Arc::downgrade(shared);
-    let changed = move |event: WatchEvent| {
-        let Some(shared) = of.upgrade() else { return };
-        match event {
-            WatchEvent::Changed { path } => {
-                if let Some(Place::Policies(namespace)) = Place::parse(&path) {
-                    shared.enforcing.list(namespace.to_string());
-                }
-            }
-            WatchEvent::Resync => shared.enforcing.all.store(true, Ordering::Release),
+/// Whether anything is said of single topics of a namespace.
+fn has_own(metadata: &dyn MetadataStore, namespace: NamespacePath<'_>) -> Result<bool, MetadataError> {
+    for domain in Domain::ALL {
+        let below = format!("{}/{}", namespace.topic_policies(), domain.as_str());
+        if !metadata.children(&below)?.is_empty() {
+            return Ok(true);
         }
-    };
-    let watch = shared.metadata.watch(POLICIES, Box::new(changed))?;
+    }
+    Ok(false)
+}
+
+/// Keeps the list as long as the watches are kept.
+pub(crate) fn follow(shared: &Arc<Shared>) -> Result<[Watch; 2], MetadataError> {
+    let watches = [watch(shared, POLICIES)?, watch(shared, TOPIC_POLICIES)?];
     let looking = shared.clone();
     shared.control.run(move || {
         if let Err(error) = looking.enforcing.look(&*looking.metadata) {
             tracing::warn!(%error, "policies could not be read; producers without a schema have theirs read each time");
         }
     });
-    Ok(watch)
+    Ok(watches)
+}
+
+fn watch(shared: &Arc<Shared>, prefix: &str) -> Result<Watch, MetadataError> {
+    let of = Arc::downgrade(shared);
+    let changed = move |event: WatchEvent| {
+        let Some(shared) = of.upgrade() else { return };
+        match event {
+            WatchEvent::Changed { path } => {
+                if let Some(Place::Policies(namespace) | Place::TopicPolicies(namespace, ..)) = Place::parse(&path) {
+                    shared.enforcing.list(namespace.to_string());
+                }
+            }
+            WatchEvent::Resync => shared.enforcing.all.store(true, Ordering::Release),
+        }
+    };
+    shared.metadata.watch(prefix, Box::new(changed))
 }

@@ -7,7 +7,6 @@ mod enforcing;
 mod questions;
 
 use metadata::MetadataStore;
-use metadata::namespaces::{self, NamespaceError, Policies};
 use metadata::schemas::{self, ForConsumer, Rules, Schema, SchemaError, SchemaKind};
 use topic::{Effect, ProducerKey, Reply};
 use wire::{ServerError, TopicName, proto};
@@ -176,12 +175,8 @@ fn without(metadata: &dyn MetadataStore, topic: metadata::paths::TopicPath<'_>, 
 
 /// What holds for a topic's schemas. Blocking.
 pub(crate) fn rules(metadata: &dyn MetadataStore, settings: &ServerSettings, name: &TopicName) -> Result<Rules, Refusal> {
-    let namespace = name.namespace();
-    let policies = match namespaces::get(metadata, metadata::paths::NamespacePath::new(namespace.tenant(), namespace.local())) {
-        Ok((policies, _)) => policies,
-        Err(NamespaceError::NotFound(_)) => Policies::new(),
-        Err(error) => return Err((ServerError::MetadataError, error.to_string())),
-    };
+    let said = crate::policies::said(metadata, name).map_err(|error| (ServerError::MetadataError, error.to_string()))?;
+    let policies = said.topic.over(&said.namespace);
     Ok(settings.schemas.under(&policies, name.local().starts_with("__")))
 }
 

@@ -27,6 +27,7 @@ pub(crate) fn settings() -> ServerSettings {
     ServerSettings {
         cluster: "standalone".into(),
         io_threads: NonZeroUsize::new(2).unwrap(),
+        working_loops: NonZeroUsize::new(2).unwrap(),
         pulsar_tls: Vec::new(),
         https: Vec::new(),
         tls: None,
@@ -43,6 +44,7 @@ pub(crate) fn settings() -> ServerSettings {
         max_connections_per_ip: 0,
         max_pending_publishes: 1000,
         publish_buffer_bytes: 16 << 20,
+        held_publish_bytes: 1 << 20,
         log_queue_bytes: 16 << 20,
         cache_bytes: 1 << 20,
         out_buffer_bytes: 1 << 20,
@@ -92,9 +94,15 @@ pub(crate) fn settings() -> ServerSettings {
             max_delay_ms: 0,
             message_ttl_ms: 0,
             expiry_check_ms: 300_000,
+            limits: topic::Limits::default(),
+            idle: topic::Idleness::default(),
+            compaction: topic::CompactionRules::default(),
             auto_subscription: true,
+            rates: topic::Rates::default(),
+            quota: topic::Quotas::default(),
             producer_name_prefix: "standalone-1".into(),
         },
+        policies: metadata::namespaces::Policies::new(),
     }
 }
 

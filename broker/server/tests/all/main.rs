@@ -9,5 +9,6 @@ mod harness;
 mod hostile;
 mod loading;
 mod lookup;
+mod rates;
 mod silence;
 mod storage;

@@ -3,6 +3,7 @@
 //!
 //! When a range moves, its keys stay where they are until the old owner's entries are acked or the old owner is gone (PIP-379).
 
+mod courtesy;
 mod even;
 mod parts;
 mod ranges;
@@ -24,6 +25,7 @@ use crate::pending::Unacked;
 use crate::read_ahead::{Range, Wanted};
 use crate::{Now, Turn};
 
+use courtesy::Courtesy;
 use replay::Replay;
 use sieve::Sieve;
 
@@ -38,6 +40,7 @@ pub(crate) struct KeyShared {
     /// One who took an entry of late; asked first whether anybody takes more.
     taker: ConsumerIndex,
     sieve: Sieve,
+    courtesy: Courtesy,
 }
 
 impl KeyShared {
@@ -166,7 +169,7 @@ impl KeyShared {
                     self.send(to, Parcel { at, messages, redeliveries: 0, bytes: entry.bytes }, budget, lane, lent, turn);
                 }
                 None if self.is_full(lent.settings) => {
-                    lane.reads.put_back(entry);
+                    lane.put_back(entry, lent, turn);
                     return Step::Idle;
                 }
                 None => {
@@ -174,7 +177,7 @@ impl KeyShared {
                     self.part_waits(&entry, lent);
                     self.pending.parked_late(at, slot, entry.meta.messages, messages);
                     self.set_going(at, slot, lane, lent);
-                    budget.spend(0);
+                    budget.pass();
                 }
             }
         }
@@ -193,6 +196,32 @@ impl KeyShared {
         let slot = entry.meta.key_slot;
         let owner = self.pending.again().owner(slot).filter(|owner| takes(lane, *owner, lent))?;
         self.pending.again().lets_pass(slot, owner, lent.faults).then_some(owner)
+    }
+
+    /// Whether it is only a matter of a moment until the owner of an entry takes it, and nothing of it waits already.
+    fn awaits_permits(&mut self, entry: &Entry, lane: &Lane, lent: &Lent<'_>, now: Now) -> bool {
+        let replay = self.pending.again();
+        let Some(owner) = replay.owner(entry.meta.key_slot) else { return false };
+        let is_usual = |consumer: &Consumer| {
+            let limit = lent.settings.max_unacked_per_consumer;
+            consumer.permits <= 0
+                && consumer.last_grant >= MANY
+                && consumer.writable
+                && !consumer.is_over(limit)
+                && is_active(consumer, now)
+        };
+        let may_wait = !entry.meta.is_chunk && replay.first(owner).is_none() && lane.consumer(owner).is_some_and(is_usual);
+        may_wait && replay.lets_pass(entry.meta.key_slot, owner, lent.faults) && self.courtesy.waits(now)
+    }
+
+    /// When a wait for permits ends.
+    pub(super) fn deadline(&self) -> Option<u64> {
+        self.courtesy.deadline()
+    }
+
+    /// Returns whether a wait for permits has ended.
+    pub(super) fn tick(&mut self, now: Now) -> bool {
+        self.courtesy.tick(now)
     }
 
     /// An entry waits behind parts that may be bound for somebody else: the consumer that it waits for may take it now.
@@ -242,7 +271,7 @@ impl KeyShared {
             };
             if lane.put_off(&entry, lent, turn) {
                 lane.cursor.read_from(at.following());
-                budget.spend(0);
+                budget.pass();
                 continue;
             }
             let (slot, messages) = (entry.meta.key_slot, lane.remaining(at, entry.meta.messages));
@@ -253,10 +282,11 @@ impl KeyShared {
                     self.part_sent(&entry, to, lent);
                     self.taker = to;
                     self.sieve.let_through();
+                    self.courtesy.ended();
                     self.send(to, Parcel { at, messages, redeliveries: 0, bytes: entry.bytes }, budget, lane, lent, turn);
                 }
-                None if self.is_full(lent.settings) => {
-                    lane.reads.put_back(entry);
+                None if self.awaits_permits(&entry, lane, lent, turn.now) || self.is_full(lent.settings) => {
+                    lane.put_back(entry, lent, turn);
                     return Step::Idle;
                 }
                 None => {
@@ -265,7 +295,7 @@ impl KeyShared {
                     self.pending.parked(at, slot, entry.meta.messages, messages);
                     self.sieve.held_back();
                     self.set_going(at, slot, lane, lent);
-                    budget.spend(0);
+                    budget.pass();
                 }
             }
         }
@@ -276,7 +306,7 @@ impl KeyShared {
             consumer.unacked += u64::from(parcel.messages);
             consumer.sent_at_ms = turn.now.monotonic_ms;
         }
-        budget.spend(parcel.bytes.len());
+        budget.spend(parcel.bytes.len(), parcel.messages);
         lane.send(to, parcel, lent, turn);
     }
 
@@ -313,8 +343,7 @@ impl KeyShared {
         if replay.len() == 0 {
             return 0;
         }
-        let is_active = |consumer: &Consumer| now.monotonic_ms < consumer.sent_at_ms + STOPPED_AFTER_MS;
-        let active = self.consumers.iter().filter(|index| lane.consumer(**index).is_some_and(is_active));
+        let active = self.consumers.iter().filter(|index| lane.consumer(**index).is_some_and(|consumer| is_active(consumer, now)));
         active.map(|index| replay.ready(*index) as u64).sum()
     }
 
@@ -390,6 +419,14 @@ fn part<'a>(entry: &'a Entry, lent: &Lent<'_>) -> Option<Chunk<'a>> {
 fn takes(lane: &Lane, consumer: ConsumerIndex, lent: &Lent<'_>) -> bool {
     lane.consumer(consumer).is_some_and(|consumer| consumer.takes(lent.settings.max_unacked_per_consumer))
 }
+
+/// Whether a consumer takes what comes.
+fn is_active(consumer: &Consumer, now: Now) -> bool {
+    now.monotonic_ms < consumer.sent_at_ms + STOPPED_AFTER_MS
+}
+
+/// A consumer that gives so many permits at once has as many messages left to do when it gives them, about.
+const MANY: u32 = 64;
 
 /// A consumer that has been sent nothing for so long has stopped, as far as publishing is concerned.
 const STOPPED_AFTER_MS: u64 = 100;

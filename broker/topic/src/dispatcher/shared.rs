@@ -62,10 +62,10 @@ impl Shared {
                     if receiver == to {
                         self.round.sent();
                     }
-                    budget.spend(parcel.bytes.len());
+                    budget.spend(parcel.bytes.len(), parcel.messages);
                     lane.send(receiver, parcel, lent, turn);
                 }
-                Next::PassedOver => budget.spend(0),
+                Next::PassedOver => budget.pass(),
                 Next::Nothing => return Step::Idle,
             }
         }

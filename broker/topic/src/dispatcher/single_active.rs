@@ -3,11 +3,12 @@
 //! Of a Failover subscription the others stand by: when another becomes the active one, it reads again what the one before did not
 //! ack, a little later, so that the acks which are still on their way count.
 
-use ledger::Position;
+use ledger::{Entry, Position};
 
 use super::failover::{announce, elect, end_silences, first_end_of_silence, tell};
 use super::{Budget, Lane, Part, Step};
 use crate::Turn;
+use crate::compaction::view::Viewed;
 use crate::consumer::{ConsumerIndex, Parcel};
 use crate::lent::Lent;
 
@@ -47,7 +48,7 @@ impl SingleActive {
             self.serving = None;
             self.left_behind = true;
             lane.reads.forget();
-            lane.cursor.rewind(lent.ledger);
+            lane.rewind(lent.ledger);
         }
     }
 
@@ -97,7 +98,7 @@ impl SingleActive {
             self.serving = self.active;
             if !lent.faults.takeover_without_rewind {
                 lane.reads.forget();
-                lane.cursor.rewind(lent.ledger);
+                lane.rewind(lent.ledger);
             }
         }
         announce(&mut lane.consumers, self.active, turn);
@@ -116,6 +117,19 @@ impl SingleActive {
                 Some(consumer) if consumer.takes(0) => consumer.permits,
                 _ => return Step::Idle,
             };
+            if lane.view.is_some() && lane.consumer(active).is_some_and(|consumer| consumer.read_compacted) {
+                if budget.is_spent() {
+                    return Step::More;
+                }
+                match lane.next_viewed(permits, lent, turn) {
+                    Viewed::Entry(entry) => {
+                        deliver(lane, active, entry, &mut budget, lent, turn);
+                        continue;
+                    }
+                    Viewed::Wait => return Step::Idle,
+                    Viewed::Beyond => {}
+                }
+            }
             let Some(at) = lane.next_new(lent) else { return Step::Idle };
             if budget.is_spent() {
                 return Step::More;
@@ -124,10 +138,7 @@ impl SingleActive {
                 lane.read_new(at, permits, lent, turn);
                 return Step::Idle;
             };
-            budget.spend(entry.bytes.len());
-            lane.cursor.read_from(at.following());
-            let messages = lane.remaining(at, entry.meta.messages);
-            lane.send(active, Parcel { at, messages, redeliveries: 0, bytes: entry.bytes }, lent, turn);
+            deliver(lane, active, entry, &mut budget, lent, turn);
         }
     }
 
@@ -153,7 +164,17 @@ impl SingleActive {
     pub(super) fn redeliver(&mut self, lane: &mut Lane, by: ConsumerIndex, lent: &Lent<'_>) {
         if self.serving == Some(by) {
             lane.reads.forget_new();
-            lane.cursor.rewind(lent.ledger);
+            lane.rewind(lent.ledger);
         }
     }
+}
+
+/// Sends an entry to the active consumer and reads on behind it.
+#[inline]
+fn deliver(lane: &mut Lane, active: ConsumerIndex, entry: Entry, budget: &mut Budget, lent: &mut Lent<'_>, turn: &mut Turn<'_>) {
+    let Entry { at, bytes, meta } = entry;
+    lane.cursor.read_from(at.following());
+    let messages = lane.remaining(at, meta.messages);
+    budget.spend(bytes.len(), messages);
+    lane.send(active, Parcel { at, messages, redeliveries: 0, bytes }, lent, turn);
 }

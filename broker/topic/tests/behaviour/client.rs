@@ -103,6 +103,8 @@ pub(crate) fn attach(id: u64, kind: SubscriptionKind) -> AttachConsumer {
         name: format!("consumer-{id}"),
         priority: 0,
         epoch: None,
+        read_compacted: false,
+        subscription_properties: Vec::new(),
         key_shared: KeySharedPolicy::default(),
         properties: Vec::new(),
         address: "127.0.0.1:2".to_owned(),

@@ -12,7 +12,7 @@ fn subscriber(owner: &mut Owner, id: u64, name: &str, kind: SubscriptionKind) ->
 }
 
 fn crowd(owner: &mut Owner, most: Option<u64>) {
-    owner.call(|topic, turn| topic.set_crowded(turn, most));
+    owner.call(|topic, _| topic.set_crowded(most));
     owner.settle();
 }
 

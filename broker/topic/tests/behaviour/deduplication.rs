@@ -218,7 +218,7 @@ fn the_cursor_is_no_subscription_and_nobody_elses() {
     let stats = owner.topic.stats();
     assert!(stats.deduplication);
     assert_eq!(stats.subscriptions.len(), 0);
-    assert!(stats.deduplication_cursor.is_some());
+    assert!(!stats.own_cursors.is_empty());
     let mut asked = attach(1, Exclusive);
     asked.subscription = topic::DEDUPLICATION_CURSOR.to_owned();
     let reply = try_consume(&mut owner, asked);
@@ -239,11 +239,11 @@ fn the_cursor_follows_every_so_many_entries_and_then_lets_ledgers_go() {
     crate::client::ack(&mut owner, consumer, topic::AckIds::Cumulative(last, None, None));
     let stats = owner.topic.stats();
     assert_eq!(stats.ledgers.len(), 1, "{:?}", stats.ledgers);
-    assert_eq!(stats.deduplication_cursor.expect("kept").backlog, 5);
+    assert_eq!(stats.own_cursors.first().expect("kept").backlog, 5);
     // In peace the rest follows by time.
     owner.wait(20_000);
     owner.settle();
-    assert_eq!(owner.topic.stats().deduplication_cursor.expect("kept").backlog, 0);
+    assert_eq!(owner.topic.stats().own_cursors.first().expect("kept").backlog, 0);
     owner.crash(0, 0);
     assert_eq!(named(&mut owner, 1, "p").1, 104);
 }
@@ -260,7 +260,7 @@ fn switched_on_over_stored_messages_it_knows_them() {
     let mut owner = Owner::over(owner.world, settings(), 1 << 20, topic::faults::Faults::default());
     owner.settle();
     assert_eq!(named(&mut owner, 2, "p").1, 29);
-    assert_eq!(owner.topic.stats().deduplication_cursor.expect("kept").backlog, 0, "what was read is saved at once");
+    assert_eq!(owner.topic.stats().own_cursors.first().expect("kept").backlog, 0, "what was read is saved at once");
 }
 
 #[test]

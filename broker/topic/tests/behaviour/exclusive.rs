@@ -61,7 +61,7 @@ fn messages_of_a_batch_that_are_acked_use_no_permits() {
     let at = got_at(&mut owner)[0];
     let left = AckSet(vec![0b11_1000_0000]);
     ack(&mut owner, consumer, AckIds::Many(vec![(at, Some(left.clone()), Some(10))]));
-    owner.call(|topic, turn| topic.redeliver(turn, consumer.key, consumer.slot, Vec::new(), None));
+    owner.call(|topic, _| topic.redeliver(consumer.key, consumer.slot, Vec::new(), None));
     flow(&mut owner, consumer, 10);
     let again = got(&mut owner);
     assert_eq!((again[0].at, again[0].redeliveries, again[0].left.as_ref()), (at, 0, Some(&left)));
@@ -123,10 +123,10 @@ fn redelivery_reads_again_from_the_mark_delete_position_and_an_old_epoch_is_igno
     let consumer = consume(&mut owner, asked);
     flow(&mut owner, consumer, 100);
     got(&mut owner);
-    owner.call(|topic, turn| topic.redeliver(turn, consumer.key, consumer.slot, vec![sent[2]], Some(3)));
+    owner.call(|topic, _| topic.redeliver(consumer.key, consumer.slot, vec![sent[2]], Some(3)));
     owner.settle();
     assert_eq!(got(&mut owner), []);
-    owner.call(|topic, turn| topic.redeliver(turn, consumer.key, consumer.slot, vec![sent[2]], Some(5)));
+    owner.call(|topic, _| topic.redeliver(consumer.key, consumer.slot, vec![sent[2]], Some(5)));
     owner.settle();
     assert_eq!(got_at(&mut owner), sent);
 }
@@ -151,10 +151,10 @@ fn a_consumer_whose_connection_is_full_gets_nothing_until_it_takes_again() {
     let to = producer(&mut owner, 1);
     let consumer = consume(&mut owner, attach(1, Exclusive));
     flow(&mut owner, consumer, 100);
-    owner.call(|topic, turn| topic.set_writable(turn, consumer.key, consumer.slot, false));
+    owner.call(|topic, _| topic.set_writable(consumer.key, consumer.slot, false));
     let sent = publish(&mut owner, to, 5);
     assert_eq!(got(&mut owner), []);
-    owner.call(|topic, turn| topic.set_writable(turn, consumer.key, consumer.slot, true));
+    owner.call(|topic, _| topic.set_writable(consumer.key, consumer.slot, true));
     owner.settle();
     assert_eq!(got_at(&mut owner), sent);
 }

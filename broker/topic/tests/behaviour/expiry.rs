@@ -42,7 +42,7 @@ fn what_is_older_than_the_limit_is_left_behind_by_every_durable_subscription() {
     let mut owner = Owner::new(expiring());
     let idle = subscriber(&mut owner, 1, "idle", SubscriptionKind::Exclusive);
     let busy = subscriber(&mut owner, 2, "busy", SubscriptionKind::Shared);
-    let system = subscriber(&mut owner, 3, "__compaction", SubscriptionKind::Exclusive);
+    let system = subscriber(&mut owner, 3, "__own", SubscriptionKind::Exclusive);
     let old = publish_now(&mut owner, 50);
     flow(&mut owner, busy, 1_000);
     got_at(&mut owner);
@@ -57,7 +57,7 @@ fn what_is_older_than_the_limit_is_left_behind_by_every_durable_subscription() {
     owner.settle();
     assert_eq!(stats(&owner, "idle"), (30, 50));
     assert_eq!(stats(&owner, "busy"), (30, 40));
-    assert_eq!(stats(&owner, "__compaction"), (80, 0), "the broker's own cursors keep everything");
+    assert_eq!(stats(&owner, "__own"), (80, 0), "the broker's own cursors keep everything");
     got_at(&mut owner);
     flow(&mut owner, idle, 1_000);
     assert_eq!(got_at(&mut owner), young, "what expired is not delivered");

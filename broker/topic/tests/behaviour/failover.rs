@@ -143,10 +143,10 @@ fn those_that_stand_by_are_told_so_and_cannot_ask_for_redelivery() {
     let sent = publish(&mut owner, to, 3);
     flow(&mut owner, active, 100);
     assert_eq!(got_at(&mut owner), sent);
-    owner.call(|topic, turn| topic.redeliver(turn, other.key, other.slot, Vec::new(), None));
+    owner.call(|topic, _| topic.redeliver(other.key, other.slot, Vec::new(), None));
     owner.settle();
     assert_eq!(got_at(&mut owner), []);
-    owner.call(|topic, turn| topic.redeliver(turn, active.key, active.slot, Vec::new(), None));
+    owner.call(|topic, _| topic.redeliver(active.key, active.slot, Vec::new(), None));
     owner.settle();
     assert_eq!(got_at(&mut owner), sent);
 }

@@ -68,6 +68,30 @@ fn keys_go_past_a_consumer_without_permits_and_wait_for_it_in_order() {
 }
 
 #[test]
+fn a_consumer_that_takes_many_at_a_time_is_waited_for_but_not_for_long() {
+    let mut owner = Owner::new(small_settings());
+    let to = producer(&mut owner, 1);
+    let (lower, upper) = halves(&mut owner);
+    let (low, high) = keys_by_half();
+    flow(&mut owner, upper, 1_000);
+    flow(&mut owner, lower, 100);
+    let mut used_up = publish(&mut owner, to, &[low; 101]);
+    let waits = used_up.pop();
+    let high_one = publish(&mut owner, to, &[high]);
+    assert_eq!(came(&mut owner, [lower, upper]), [used_up, vec![]], "its permits may be on their way");
+    flow(&mut owner, lower, 100);
+    assert_eq!(came(&mut owner, [lower, upper]), [Vec::from_iter(waits), high_one]);
+    let at = publish(&mut owner, to, &[low; 100]);
+    let high_one = publish(&mut owner, to, &[high]);
+    assert_eq!(came(&mut owner, [lower, upper]), [at[..99].to_vec(), vec![]]);
+    owner.wait(20);
+    owner.settle();
+    assert_eq!(came(&mut owner, [lower, upper]), [vec![], high_one], "it has stopped");
+    let next = publish(&mut owner, to, &[high]);
+    assert_eq!(came(&mut owner, [lower, upper]), [vec![], next], "and nobody waits for it again");
+}
+
+#[test]
 fn a_key_moves_only_when_its_old_owner_has_nothing_of_it_any_more() {
     let mut owner = Owner::new(small_settings());
     let to = producer(&mut owner, 1);
@@ -297,7 +321,7 @@ fn parts_given_back_after_the_whole_message_came_go_to_the_new_owner_together() 
     assert_eq!(came_first, parts);
     let lower = consume(&mut owner, attach(2, KeyShared));
     flow(&mut owner, lower, 1);
-    owner.call(|topic, turn| topic.redeliver(turn, upper.key, upper.slot, parts.clone(), None));
+    owner.call(|topic, _| topic.redeliver(upper.key, upper.slot, parts.clone(), None));
     owner.settle();
     assert_eq!(came(&mut owner, [lower, upper]), [parts[..1].to_vec(), vec![]]);
     // A third one takes the range before the others came: they stay with who has the first.

@@ -75,3 +75,42 @@ fn a_ledger_rolls_over_when_it_is_old_enough() {
     owner.settle();
     assert_eq!(owner.topic.stats().storage_entries, 0, "rolled over, and consumed by nobody");
 }
+
+#[test]
+fn consumed_ledgers_are_kept_for_their_time() {
+    let mut owner =
+        Owner::new(topic::TopicSettings { retention: ledger::Retention { time_ms: 600_000, size_bytes: -1 }, ..small_settings() });
+    let to = producer(&mut owner, 1);
+    let consumer = consume(&mut owner, attach(1, Exclusive));
+    let sent = publish(&mut owner, to, 50);
+    flow(&mut owner, consumer, 100);
+    ack(&mut owner, consumer, AckIds::Cumulative(sent[49], None, None));
+    owner.wait(500_000);
+    owner.settle();
+    assert_eq!(owner.topic.stats().storage_entries, 50, "acknowledged, and not old enough");
+    owner.wait(300_000);
+    owner.settle();
+    assert_eq!(owner.topic.stats().storage_entries, 10, "the open ledger stays");
+}
+
+#[test]
+fn consumed_ledgers_are_kept_up_to_their_size_and_unconsumed_ones_whatever_it_is() {
+    let mut owner =
+        Owner::new(topic::TopicSettings { retention: ledger::Retention { time_ms: -1, size_bytes: 1 << 30 }, ..small_settings() });
+    let to = producer(&mut owner, 1);
+    let consumer = consume(&mut owner, attach(1, Exclusive));
+    let sent = publish(&mut owner, to, 90);
+    let bytes = owner.topic.stats().storage_bytes;
+    flow(&mut owner, consumer, 100);
+    ack(&mut owner, consumer, AckIds::Cumulative(sent[69], None, None));
+    assert_eq!(owner.topic.stats().ledgers.len(), 5);
+    let tight =
+        topic::TopicSettings { retention: ledger::Retention { time_ms: -1, size_bytes: bytes as i64 * 50 / 90 }, ..small_settings() };
+    owner.change_settings(tight);
+    owner.settle();
+    assert_eq!(owner.topic.stats().storage_entries, 50, "twenty in each ledger");
+    let none = topic::TopicSettings { retention: ledger::Retention::default(), ..small_settings() };
+    owner.change_settings(none);
+    owner.settle();
+    assert_eq!(owner.topic.stats().storage_entries, 30, "those with entries that nobody has had");
+}

@@ -15,7 +15,7 @@ struct Played {
 impl Played {
     fn new() -> Played {
         let name = "non-persistent://public/default/n".parse().expect("a name");
-        Played { topic: NonPersistentTopic::new(name, small_settings()), cache: EntryCache::new(0) }
+        Played { topic: NonPersistentTopic::new(name, small_settings(), Now { monotonic_ms: 1, wall_ms: 1 }), cache: EntryCache::new(0) }
     }
 
     fn call(&mut self, work: impl FnOnce(&mut NonPersistentTopic, &mut Turn<'_>)) -> Vec<String> {

@@ -113,7 +113,7 @@ fn only_the_holder_can_ask_for_redelivery_and_each_time_counts() {
     let sent = publish(&mut owner, to, 3);
     got(&mut owner);
     let redeliver = |owner: &mut Owner, by: Consumer| {
-        owner.call(|topic, turn| topic.redeliver(turn, by.key, by.slot, vec![sent[1]], None));
+        owner.call(|topic, _| topic.redeliver(by.key, by.slot, vec![sent[1]], None));
         owner.settle();
         got(owner).into_iter().map(|got| (got.at, got.redeliveries)).collect::<Vec<_>>()
     };
@@ -198,7 +198,7 @@ fn an_ack_of_an_entry_that_waits_for_redelivery_takes_it_back() {
     flow(&mut owner, first, 2);
     let sent = publish(&mut owner, to, 2);
     got(&mut owner);
-    owner.call(|topic, turn| topic.redeliver(turn, first.key, first.slot, Vec::new(), None));
+    owner.call(|topic, _| topic.redeliver(first.key, first.slot, Vec::new(), None));
     ack(&mut owner, first, AckIds::One(sent[0]));
     flow(&mut owner, first, 10);
     assert_eq!(got_at(&mut owner), sent[1..]);
@@ -213,7 +213,7 @@ fn redelivery_reads_storage_when_the_cache_has_let_go() {
     let sent = publish(&mut owner, to, 50);
     assert_eq!(got(&mut owner).len(), 50);
     let before = owner.reads;
-    owner.call(|topic, turn| topic.redeliver(turn, first.key, first.slot, Vec::new(), None));
+    owner.call(|topic, _| topic.redeliver(first.key, first.slot, Vec::new(), None));
     owner.settle();
     assert_eq!(got_at(&mut owner), sent);
     assert!(owner.reads - before <= 12, "{} reads for 50 entries, 7 at a time", owner.reads - before);
@@ -262,7 +262,7 @@ fn ids_that_no_entry_has_are_acked_and_asked_for_without_harm() {
             let at = ledger::Position::new(ledger, entry);
             ack(&mut owner, consumer, AckIds::One(at));
             ack(&mut owner, consumer, AckIds::Many(vec![(at, Some(AckSet(vec![1])), None), (at, Some(AckSet(Vec::new())), Some(0))]));
-            owner.call(|topic, turn| topic.redeliver(turn, consumer.key, consumer.slot, vec![at], None));
+            owner.call(|topic, _| topic.redeliver(consumer.key, consumer.slot, vec![at], None));
         }
     }
     assert_eq!(got(&mut owner), []);
@@ -285,7 +285,7 @@ fn a_shared_reader_forgets_what_was_trimmed_under_its_consumers() {
     owner.settle();
     let stats = owner.topic.stats();
     assert_eq!((stats.storage_entries, stats.subscriptions[0].consumers[0].unacked_messages), (10, 10));
-    owner.call(|topic, turn| topic.redeliver(turn, reader.key, reader.slot, Vec::new(), None));
+    owner.call(|topic, _| topic.redeliver(reader.key, reader.slot, Vec::new(), None));
     flow(&mut owner, reader, 30);
     assert_eq!(got_at(&mut owner), sent[20..]);
 }

@@ -61,7 +61,7 @@ impl StickyKey<'_> {
             return key_slot(self.bytes);
         }
         // Nearly every key fits here, which saves an allocation per message.
-        let mut short = [0; 256];
+        let mut short = [0; 96];
         if let Ok(length) = BASE64.decode_slice(self.bytes, &mut short) {
             return key_slot(short.get(..length).unwrap_or_default());
         }

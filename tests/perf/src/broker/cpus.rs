@@ -1,6 +1,7 @@
 //! A set of processors, and starting a process on it.
 
 use std::{
+    os::unix::process::CommandExt,
     process::{Child, Command},
     str::FromStr,
     thread,
@@ -51,6 +52,8 @@ impl Cpus {
 
 /// Starts a process, held to processors from its first instruction: it sees only these when it counts them.
 pub(super) fn spawn(command: &mut Command, cpus: Option<&Cpus>) -> anyhow::Result<Child> {
+    // Ctrl-C in a terminal goes to the whole group: this program has to end the broker, so the broker has a group of its own.
+    command.process_group(0);
     let what = command.get_program().to_string_lossy().into_owned();
     let child = match cpus {
         None => command.spawn(),

@@ -14,12 +14,17 @@ use super::{
     BrokerChoice, disk,
     started::{Addresses, Recipe, Started},
 };
-use crate::result::{BrokerUnderTest, Disk};
+use crate::{
+    interrupt::Interrupt,
+    result::{BrokerUnderTest, Disk},
+};
 
 const PATIENCE: Duration = Duration::from_secs(60);
+/// The setting that makes receipts not wait for the disk.
+const NO_SYNC: &str = "logUnsafeNoSync";
 
 /// Starts it on free ports and a fresh directory.
-pub(super) fn start(choice: &BrokerChoice) -> anyhow::Result<Started> {
+pub(super) fn start(choice: &BrokerChoice, interrupt: &Interrupt) -> anyhow::Result<Started> {
     let program = match &choice.executable {
         Some(path) => path.clone(),
         None => std::env::current_exe().context("this program does not know where it is: give its path by --executable")?,
@@ -29,6 +34,7 @@ pub(super) fn start(choice: &BrokerChoice) -> anyhow::Result<Started> {
     let file_system = disk::file_system(home.path());
     let tls = choice.tls.then(|| home.path().join("tls"));
     let settings = settings(choice, tls.as_deref());
+    let sync_off = settings.iter().any(|(key, value)| key == NO_SYNC && value == "true");
     if let Some(directory) = &tls {
         make_certificates(&program, directory)?;
     }
@@ -37,10 +43,11 @@ pub(super) fn start(choice: &BrokerChoice) -> anyhow::Result<Started> {
         version: version(&program)?,
         command: words(&command(&program, &data, &settings, tls.is_some(), None)),
         chosen: choice.chosen(),
-        durability: choice.durability(file_system == "tmpfs"),
+        durability: BrokerChoice::durability(file_system == "tmpfs", sync_off),
+        receipts: receipts(sync_off),
         disk: Disk {
             file_system,
-            sync_off: choice.sync_off,
+            sync_off,
             write_limit: choice.write_limit_mb.map(bytes_per_second),
             added_sync_ms: choice.added_sync_ms.map(f64::from),
         },
@@ -52,9 +59,19 @@ pub(super) fn start(choice: &BrokerChoice) -> anyhow::Result<Started> {
         ready: Box::new(move |pid| endpoints(&ready, pid, over_tls)),
         patience: PATIENCE,
         cpus: choice.cpus.clone(),
+        interrupt: interrupt.clone(),
         trust: tls.map(|directory| directory.join("ca.pem")),
     };
     Started::new(recipe, home, about)
+}
+
+fn receipts(sync_off: bool) -> String {
+    let words = if sync_off {
+        "nothing: the log is not synced"
+    } else {
+        "a sync of the log; one sync serves all that arrived while the one before it ran"
+    };
+    words.to_owned()
 }
 
 /// An authority of the run's own, and a certificate for the broker.
@@ -69,7 +86,7 @@ fn settings(choice: &BrokerChoice, tls: Option<&Path>) -> Vec<(String, String)> 
     let mut settings = choice.settings.clone();
     let mut add = |key: &str, value: String| settings.push((key.to_owned(), value));
     if choice.sync_off {
-        add("logUnsafeNoSync", "true".to_owned());
+        add(NO_SYNC, "true".to_owned());
     }
     if let Some(mb) = choice.write_limit_mb {
         add("logTestWriteLimitBytesPerSecond", bytes_per_second(mb).to_string());

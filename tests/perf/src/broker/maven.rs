@@ -16,6 +16,9 @@ pub(super) const VERSION: &str = "5.0.1";
 /// of the functions worker, which is not started.
 const PROJECT: &str = include_str!("pulsar-pom.xml");
 
+const MAVEN_IS_MISSING: &str = "Apache Pulsar's jars come through Maven, and mvn cannot be started: install Maven 3 (most systems call \
+    the package maven), or start Apache Pulsar yourself and give its addresses by --service-url, --admin-url and --pid";
+
 /// A directory with all jars; fetched now if it is not there yet.
 pub(super) fn jars() -> anyhow::Result<PathBuf> {
     let home = cache()?.join(format!("pulsar-{VERSION}"));
@@ -43,10 +46,7 @@ fn fetch(home: &Path, jars: &Path) -> anyhow::Result<()> {
     fs::write(home.join("pom.xml"), PROJECT)?;
     let mut maven = Command::new("mvn");
     maven.args(["--batch-mode", "--quiet", "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory=lib"]);
-    let output = maven
-        .current_dir(home)
-        .output()
-        .context("mvn cannot be started: install Maven, or start Apache Pulsar yourself and give its addresses")?;
+    let output = maven.current_dir(home).output().context(MAVEN_IS_MISSING)?;
     if !output.status.success() {
         let said = [output.stdout, output.stderr].concat();
         let said = String::from_utf8_lossy(&said).lines().take(12).collect::<Vec<_>>().join("\n");

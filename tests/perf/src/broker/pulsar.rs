@@ -18,7 +18,10 @@ use super::{
     maven::{self, VERSION},
     started::{Addresses, Recipe, Started},
 };
-use crate::result::{BrokerUnderTest, Disk};
+use crate::{
+    interrupt::Interrupt,
+    result::{BrokerUnderTest, Disk},
+};
 
 /// The oldest Java that the pinned release runs on.
 const OLDEST_JAVA: u32 = 21;
@@ -53,7 +56,7 @@ const LOGGING: &str = r#"<Configuration status="ERROR">
 "#;
 
 /// Starts it on free ports and a fresh directory.
-pub(super) fn start(choice: &BrokerChoice) -> anyhow::Result<Started> {
+pub(super) fn start(choice: &BrokerChoice, interrupt: &Interrupt) -> anyhow::Result<Started> {
     anyhow::ensure!(
         choice.write_limit_mb.is_none() && choice.added_sync_ms.is_none(),
         "Apache Pulsar has no setting that makes a disk slower: leave out --write-limit-mb and --added-sync-ms, or use a slower disk for both"
@@ -64,11 +67,13 @@ pub(super) fn start(choice: &BrokerChoice) -> anyhow::Result<Started> {
     );
     let java = java(choice.executable.as_deref())?;
     let jars = maven::jars()?;
+    interrupt.check()?;
     let home = disk::fresh(choice)?;
     let ports = Ports::free()?;
     let settings = settings(choice, ports);
     write_files(home.path(), &settings)?;
     let file_system = disk::file_system(home.path());
+    let sync_off = value(&settings, "journalSyncData") != "true";
     let root = home.path().to_owned();
     let about = BrokerUnderTest {
         product: "Apache Pulsar".to_owned(),
@@ -76,8 +81,9 @@ pub(super) fn start(choice: &BrokerChoice) -> anyhow::Result<Started> {
         command: words(&command(&java, &jars, &root, ports)),
         // Everything that its own standalone.conf sets otherwise than this is worth being told, the journal above all.
         chosen: settings.iter().filter(|(key, _)| !ADDRESSES.contains(&key.as_str())).cloned().collect(),
-        durability: choice.durability(file_system == "tmpfs"),
-        disk: Disk { file_system, sync_off: choice.sync_off, ..Disk::default() },
+        durability: BrokerChoice::durability(file_system == "tmpfs", sync_off),
+        receipts: receipts(&settings, sync_off),
+        disk: Disk { file_system, sync_off, ..Disk::default() },
         ..BrokerUnderTest::default()
     };
     let recipe = Recipe {
@@ -85,6 +91,7 @@ pub(super) fn start(choice: &BrokerChoice) -> anyhow::Result<Started> {
         ready: Box::new(move |_| ready(ports)),
         patience: PATIENCE,
         cpus: choice.cpus.clone(),
+        interrupt: interrupt.clone(),
         trust: None,
     };
     Started::new(recipe, home, about)
@@ -136,6 +143,22 @@ fn settings(choice: &BrokerChoice, ports: Ports) -> Vec<(String, String)> {
     ours.chain(choice.settings.iter().cloned()).collect()
 }
 
+fn value<'a>(settings: &'a [(String, String)], key: &str) -> &'a str {
+    settings.iter().rfind(|(name, _)| name == key).map_or("", |(_, value)| value)
+}
+
+/// What its receipts wait for.
+fn receipts(settings: &[(String, String)], sync_off: bool) -> String {
+    if sync_off {
+        return "nothing: the journal is not synced (journalSyncData)".to_owned();
+    }
+    let wait = value(settings, "journalMaxGroupWaitMSec");
+    format!(
+        "a sync of the bookie's journal (journalSyncData=true), shared by what arrives within {wait} ms (journalMaxGroupWaitMSec); \
+         one bookie, in the broker's process"
+    )
+}
+
 fn write_files(home: &Path, settings: &[(String, String)]) -> anyhow::Result<()> {
     let lines: String = settings.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
     fs::write(home.join("standalone.conf"), lines).with_context(|| format!("{} cannot be written", home.display()))?;
@@ -179,24 +202,41 @@ fn get(port: u16, path: &str) -> anyhow::Result<u16> {
     Ok(status.parse()?)
 }
 
-/// A Java that is new enough: the one that was named, else `JAVA_HOME`, else the newest where Linux keeps them.
+/// A Java that is new enough: the one that was named, else the newest of `JAVA_HOME`, `PATH` and where Linux keeps them.
 fn java(named: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(home) = named {
         let found = java_version(home).with_context(|| format!("{} is not the home of a JDK", home.display()))?;
         anyhow::ensure!(found >= OLDEST_JAVA, "{} is Java {found}, Apache Pulsar {VERSION} needs {OLDEST_JAVA} or newer", home.display());
         return Ok(home.join("bin/java"));
     }
-    let listed = fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten().map(|entry| entry.path());
-    let homes: Vec<PathBuf> = std::env::var_os("JAVA_HOME").map(PathBuf::from).into_iter().chain(listed).collect();
+    let homes = homes();
     let usable =
         homes.iter().filter_map(|home| java_version(home).filter(|version| *version >= OLDEST_JAVA).map(|version| (version, home)));
     let newest = usable.max_by_key(|(version, _)| *version);
     let (_, home) = newest.with_context(|| {
+        let older: Vec<String> =
+            homes.iter().filter_map(|home| Some(format!("Java {} in {}", java_version(home)?, home.display()))).collect();
+        let found = if older.is_empty() { "there is none".to_owned() } else { format!("there is only {}", older.join(", ")) };
         format!(
-            "Apache Pulsar {VERSION} needs Java {OLDEST_JAVA} or newer, and there is none: install one, or name its home by --executable"
+            "Apache Pulsar {VERSION} needs Java {OLDEST_JAVA} or newer, and {found}: install a JDK (such as the package \
+             openjdk-{OLDEST_JAVA}-jdk-headless, or Eclipse Temurin), or name the home of one by --executable"
         )
     })?;
     Ok(home.join("bin/java"))
+}
+
+/// Where a Java may be.
+fn homes() -> Vec<PathBuf> {
+    let listed = fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten().map(|entry| entry.path());
+    let named = std::env::var_os("JAVA_HOME").map(PathBuf::from);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    // What is called java on the path is mostly a link to `bin/java` of a home.
+    let called = std::env::split_paths(&path).filter_map(|folder| folder.join("java").canonicalize().ok());
+    let called = called.filter_map(|java| Some(java.parent()?.parent()?.to_owned()));
+    let mut homes: Vec<PathBuf> = named.into_iter().chain(called).chain(listed).filter_map(|home| home.canonicalize().ok()).collect();
+    homes.sort();
+    homes.dedup();
+    homes
 }
 
 /// The feature release of the JDK in a directory.
@@ -227,6 +267,8 @@ mod tests {
         let of = |choice: &BrokerChoice| settings(choice, ports).into_iter().find(|(key, _)| key == "journalSyncData");
         assert_eq!(of(&BrokerChoice::default()).unwrap().1, "true");
         assert_eq!(of(&BrokerChoice { sync_off: true, ..BrokerChoice::default() }).unwrap().1, "false");
+        let told = receipts(&settings(&BrokerChoice::default(), ports), false);
+        assert!(told.contains("journalSyncData=true") && told.contains("within 1 ms"), "{told}");
     }
 
     #[test]
@@ -241,6 +283,6 @@ mod tests {
     #[test]
     fn a_slower_disk_cannot_be_asked_of_it() {
         let choice = BrokerChoice { added_sync_ms: Some(5), ..BrokerChoice::default() };
-        assert!(start(&choice).unwrap_err().to_string().contains("--added-sync-ms"));
+        assert!(start(&choice, &Interrupt::never()).unwrap_err().to_string().contains("--added-sync-ms"));
     }
 }

@@ -13,7 +13,10 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::cpus::{Cpus, spawn};
-use crate::result::BrokerUnderTest;
+use crate::{
+    interrupt::{Interrupt, Interrupted},
+    result::BrokerUnderTest,
+};
 
 /// How long an orderly stop may take before the process is killed.
 const STOP: Duration = Duration::from_secs(60);
@@ -38,6 +41,8 @@ pub(super) struct Recipe {
     pub(super) ready: Ready,
     pub(super) patience: Duration,
     pub(super) cpus: Option<Cpus>,
+    /// Ends the wait for it.
+    pub(super) interrupt: Interrupt,
     /// The authority that vouches for it, when it speaks TLS.
     pub(super) trust: Option<PathBuf>,
 }
@@ -100,6 +105,11 @@ impl Started {
         self.home.path()
     }
 
+    /// Whether its process is gone.
+    pub fn has_ended(&mut self) -> bool {
+        !matches!(self.child.try_wait(), Ok(None))
+    }
+
     /// `kill -9`, and waits until the process is gone. Does nothing to one that has ended.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
@@ -158,6 +168,9 @@ fn begin(recipe: &Recipe, home: &Path, start: u32, again: Option<&Addresses>) ->
         Err(error) => {
             let _ = child.kill();
             let _ = child.wait();
+            if error.is::<Interrupted>() {
+                return Err(error);
+            }
             let text = fs::read_to_string(&path).unwrap_or_default();
             let lines: Vec<&str> = text.lines().collect();
             let last = lines.get(lines.len().saturating_sub(20)..).unwrap_or_default().join("\n");
@@ -169,6 +182,7 @@ fn begin(recipe: &Recipe, home: &Path, start: u32, again: Option<&Addresses>) ->
 fn wait_until_ready(recipe: &Recipe, child: &mut Child) -> anyhow::Result<Addresses> {
     let deadline = Instant::now() + recipe.patience;
     loop {
+        recipe.interrupt.check()?;
         if let Some(addresses) = (recipe.ready)(child.id()) {
             return Ok(addresses);
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::result::{Durability, RunResult};
+use crate::result::{BrokerUnderTest, Durability, RunResult};
 
 /// One setting that is not the same.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,12 +16,17 @@ pub(super) struct Difference {
     pub(super) is_subject: bool,
 }
 
+/// Values above this length are told one after the other.
+const LONG: usize = 40;
 const ABSENT: &str = "(not set)";
 /// Where the scenario says how many producers are created at a time.
 const PRECREATE: &str = "precreateConcurrency";
 
 impl Difference {
     pub(super) fn told(&self) -> String {
+        if self.a.len().max(self.b.len()) > LONG {
+            return format!("{} – A: {} – B: {}", self.name, self.a, self.b);
+        }
         format!("{}: {} in A, {} in B", self.name, self.a, self.b)
     }
 
@@ -43,7 +48,8 @@ impl Difference {
 
 /// Everything that differs.
 pub(super) fn between(a: &RunResult, b: &RunResult) -> Vec<Difference> {
-    let (subject_a, subject_b) = (subject(a), subject(b));
+    let is_alone = a.settings.broker.product != b.settings.broker.product;
+    let (subject_a, subject_b) = (subject(a, is_alone), subject(b, is_alone));
     let (other_a, other_b) = (conditions(a), conditions(b));
     let mut differences = compared(&subject_a, &subject_b, true);
     differences.extend(compared(&other_a, &other_b, false));
@@ -59,11 +65,24 @@ fn compared(a: &Told, b: &Told, is_subject: bool) -> Vec<Difference> {
     differing.map(|name| Difference { name: name.clone(), a: of(a, name), b: of(b, name), is_subject }).collect()
 }
 
-fn subject(run: &RunResult) -> Told {
+/// Choices about the broker; in one line when the other side is another product, which has other settings.
+fn subject(run: &RunResult, is_alone: bool) -> Told {
     let broker = &run.settings.broker;
     let mut told = Told::from([("broker".to_owned(), format!("{} {}", broker.product, broker.version))]);
+    if !broker.receipts.is_empty() {
+        told.insert("a receipt waits for".to_owned(), broker.receipts.clone());
+    }
+    if is_alone {
+        told.insert("broker settings".to_owned(), all_chosen(broker));
+        return told;
+    }
     told.extend(broker.chosen.iter().map(|(key, value)| (format!("broker setting {key}"), value.clone())));
     told
+}
+
+fn all_chosen(broker: &BrokerUnderTest) -> String {
+    let chosen: Vec<String> = broker.chosen.iter().map(|(key, value)| format!("{key}={value}")).collect();
+    if chosen.is_empty() { "all defaults".to_owned() } else { chosen.join(" ") }
 }
 
 fn conditions(run: &RunResult) -> Told {

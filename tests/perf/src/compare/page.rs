@@ -196,7 +196,7 @@ fn table(of: &Comparison) -> Markup {
     html! {
         div .wide {
             table {
-                thead { tr { th { "" } th { "A: " (of.a.name) } th { "B: " (of.b.name) } th { "change" } th .text { "" } } }
+                thead { tr { th { "median (least–greatest)" } th { "A: " (of.a.name) } th { "B: " (of.b.name) } th { "change, B against A" } th .text { "" } } }
                 tbody {
                     @for row in &of.rows {
                         @let cells = row.cells();
@@ -214,7 +214,7 @@ fn table(of: &Comparison) -> Markup {
 fn figure(of: &Comparison, chart: &Pair) -> Markup {
     html! {
         h2 { (chart.title) }
-        figure id=(chart.id) {
+        figure id=(chart.id) class=[matches!(chart.drawn, Drawn::Together(_)).then_some("full")] {
             p .note { (chart.note) }
             @match &chart.drawn {
                 Drawn::Together(svg) => (PreEscaped(svg)),

@@ -56,8 +56,8 @@ pub(super) fn ranges(rows: &[Row]) -> anyhow::Result<Option<String>> {
     Ok(Some(svg))
 }
 
-/// Least, median and greatest of both sets, in per cent of the first set's median.
+/// Least, median and greatest of both sets, in per cent of the first set's median; none where one is zero, which no logarithm shows.
 fn relative(row: &Row) -> Option<[f64; 6]> {
-    let (a, b) = row.a.zip(row.b).filter(|(a, _)| a.median > 0.0)?;
+    let (a, b) = row.a.zip(row.b).filter(|(a, b)| a.min > 0.0 && b.min > 0.0)?;
     Some([a.min, a.median, a.max, b.min, b.median, b.max].map(|value| value / a.median * 100.0))
 }

@@ -158,33 +158,19 @@ impl Worker {
         first..first + topics
     }
 
-    /// Opens all consumers of some pods, each with a client of its own, when others have been closed.
+    /// Opens all consumers of some pods, each pod with a client of its own, when others have been closed.
     fn open(&self, pods: Vec<(usize, usize)>, mut closing: JoinSet<()>, done: oneshot::Sender<anyhow::Result<()>>) {
         let mut wanted = Vec::new();
         for pod in pods {
             match Client::new(&self.plan.service_url, self.plan.client.clone()) {
-                Ok(client) => wanted.extend(self.places_of(pod).map(|place| (place, client.clone(), self.options(pod.1, place)))),
+                Ok(client) => wanted.push((client, self.places_of(pod).map(|place| (place, self.options(pod.1, place))).collect())),
                 Err(error) => return drop(done.send(Err(error.into()))),
             }
         }
         let (creates, creating, plan) = (self.creates.clone(), self.creating.clone(), self.plan.clone());
         tokio::spawn(async move {
             while closing.join_next().await.is_some() {}
-            let mut opening = JoinSet::new();
-            for (place, client, (topic, options)) in wanted {
-                let permit = creating.clone().acquire_owned().await.expect("it is never closed");
-                let (creates, topic) = (creates.clone(), plan.topic(topic));
-                opening.spawn(async move {
-                    let consumer = client.consumer(&topic, options).await?;
-                    drop((creates.send((place, consumer)), permit));
-                    anyhow::Ok(())
-                });
-            }
-            let mut outcome = Ok(());
-            while let Some(opened) = opening.join_next().await {
-                outcome = outcome.and(opened.map_err(anyhow::Error::from).flatten());
-            }
-            let _ = done.send(outcome);
+            let _ = done.send(open_all(wanted, &plan, &creates, &creating).await);
         });
     }
 
@@ -272,4 +258,39 @@ fn is_in_place(reading: Reading, message: &Received, topic: usize, topics: usize
     let mut key = [0; devices::ID_BYTES.div_ceil(3) * 4];
     let is_encoded = STANDARD.encode_slice(devices::id(reading.device), &mut key).is_ok();
     is_encoded && reading.device as usize % topics == topic && message.wire_key() == Some(key.as_slice())
+}
+
+/// A pod's client, and what it consumes: the place of each consumer, its topic and its options.
+type Wanted = (Client, Vec<(usize, (usize, ConsumerOptions))>);
+
+/// Pods connect one after another, so that a broker sees their connections for lookups and for data in turn, in every run;
+/// consumers on a connection that is there are created a few at a time.
+async fn open_all(
+    wanted: Vec<Wanted>,
+    plan: &Plan,
+    creates: &mpsc::UnboundedSender<(usize, Consumer)>,
+    creating: &Arc<Semaphore>,
+) -> anyhow::Result<()> {
+    let mut opening = JoinSet::new();
+    for (client, consumers) in wanted {
+        for (nth, (place, (topic, options))) in consumers.into_iter().enumerate() {
+            let permit = creating.clone().acquire_owned().await.expect("it is never closed");
+            let (client, creates, topic) = (client.clone(), creates.clone(), plan.topic(topic));
+            let open = async move {
+                let consumer = client.consumer(&topic, options).await?;
+                drop((creates.send((place, consumer)), permit));
+                anyhow::Ok(())
+            };
+            if nth == 0 {
+                open.await?;
+            } else {
+                opening.spawn(open);
+            }
+        }
+    }
+    let mut outcome = Ok(());
+    while let Some(opened) = opening.join_next().await {
+        outcome = outcome.and(opened.map_err(anyhow::Error::from).flatten());
+    }
+    outcome
 }

@@ -78,6 +78,15 @@ pub(crate) fn change(percent: f64) -> String {
     if size >= 1000.0 { format!("{sign}{} %", whole(size)) } else { format!("{sign}{size:.1} %") }
 }
 
+/// How many times more or less, where per cent no longer say it well.
+pub(crate) fn times(ratio: f64) -> Option<String> {
+    match ratio {
+        ratio if ratio >= 2.0 && ratio.is_finite() => Some(format!("{} times as much", number(ratio))),
+        ratio if ratio > 0.0 && ratio <= 0.5 => Some(format!("{} times less", number(1.0 / ratio))),
+        _ => None,
+    }
+}
+
 /// A percentile's name, such as `p99.9`.
 pub(crate) fn percentile(percentile: f64) -> String {
     format!("p{percentile}")
@@ -103,5 +112,8 @@ mod tests {
         assert_eq!(micros_tick(200_000.0), "200 ms");
         assert_eq!(change(-12.94), "−12.9 %");
         assert_eq!(percentile(99.9), "p99.9");
+        assert_eq!(times(0.025).as_deref(), Some("40.0 times less"));
+        assert_eq!(times(13.0).as_deref(), Some("13.0 times as much"));
+        assert_eq!((times(1.4), times(0.0)), (None, None));
     }
 }

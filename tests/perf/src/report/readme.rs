@@ -38,6 +38,7 @@ pub(crate) fn readme(run: &RunResult, charts: &[Chart]) -> String {
     paragraph(markdown_table(&["figure".to_owned(), "value".to_owned()], &figures));
     for section in sections(run) {
         paragraph(format!("## {}", section.title));
+        paragraph(section.note.clone());
         paragraph(markdown_table(&section.head, &section.rows));
     }
     paragraph("## Charts".to_owned());

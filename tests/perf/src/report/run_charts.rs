@@ -222,7 +222,7 @@ pub(crate) fn thread_bars(threads: &ThreadShares, most: f64, width: u32) -> anyh
     shown.extend(busy);
     let mut all: Vec<Bar> = shown.into_iter().map(|thread| bar(thread.name.clone(), thread.share, thread.kind)).collect();
     all.push(bar("all others".to_owned(), rest.max(0.0), ThreadKind::Helper));
-    bars(&all, most, Some(5.0), width, |share| format!("{share:.1} %"))
+    bars(&all, most, Some(5.0), width)
 }
 
 /// Sorts `io-10` behind `io-9`.
@@ -261,7 +261,7 @@ fn memory(run: &RunResult) -> anyhow::Result<Option<Chart>> {
         return Ok(None);
     }
     let svg = lines(&over_time(&[run], memory_courses, tick, WIDE), &labelled(&["broker"], memory_courses(run)))?;
-    Ok(Some(Chart { id: "memory", title: "Resident memory", note: "Megabytes.".to_owned(), svg }))
+    Ok(Some(Chart { id: "memory", title: "Resident memory of the broker", note: "Megabytes (of 10^6 bytes).".to_owned(), svg }))
 }
 
 /// Megabytes of the broker.

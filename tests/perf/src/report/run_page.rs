@@ -18,6 +18,10 @@ pub(crate) fn run_page(run: &RunResult, charts: &[Chart]) -> anyhow::Result<Stri
     let body = html! {
         h1 { (run.scenario) " on " (broker.product) " " (broker.version) }
         p .muted { (moment::utc(run.started_at_ms)) " UTC, " (format!("{:.0} s measured", run.throughput.window.seconds)) }
+        @if let Some(description) = run.settings.scenario.get("description").and_then(serde_json::Value::as_str) {
+            p { (description) }
+            @if !run.settings.overrides.is_empty() { p .muted { "Changed for this run: " (run.settings.overrides.join(", ")) "." } }
+        }
         (badges(run))
         (lines_in_box("bad", "This run is not valid: its figures are not to be used.", &reasons))
         (lines_in_box("warn", "A receipt did not mean that a message was safe.", not_durable(run)))
@@ -27,6 +31,7 @@ pub(crate) fn run_page(run: &RunResult, charts: &[Chart]) -> anyhow::Result<Stri
         div .charts { @for chart in charts { (figure(chart)) } }
         @for section in sections(run) {
             h2 { (section.title) }
+            p .note { (section.note) }
             (table(&section.head.iter().map(String::as_str).collect::<Vec<_>>(), &section.rows))
         }
         h2 { "Conditions" }

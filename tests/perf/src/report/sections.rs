@@ -1,19 +1,23 @@
 //! The tables of a run, as titles, heads and rows: the page and the README show the same.
 
+use serde_json::Value;
+
 use super::figures::{megabytes, micros, number, percentile, seconds, whole};
-use crate::result::{Durability, LatencySummary, PERCENTILES, ProcessUse, RunResult, ThreadKind, Verdict};
+use crate::result::{BUSY_SHARE, Durability, LatencySummary, PERCENTILES, ProcessUse, RunResult, ThreadKind, Verdict};
 
 /// A table under its title.
 #[derive(Clone, Debug)]
 pub(crate) struct Section {
     pub(crate) title: &'static str,
+    /// How to read it.
+    pub(crate) note: String,
     pub(crate) head: Vec<String>,
     pub(crate) rows: Vec<Vec<String>>,
 }
 
 impl Section {
-    fn new(title: &'static str, head: &[&str], rows: Vec<Vec<String>>) -> Option<Self> {
-        (!rows.is_empty()).then(|| Self { title, head: head.iter().map(|&name| name.to_owned()).collect(), rows })
+    fn new(title: &'static str, note: &str, head: &[&str], rows: Vec<Vec<String>>) -> Option<Self> {
+        (!rows.is_empty()).then(|| Self { title, note: note.to_owned(), head: head.iter().map(|&name| name.to_owned()).collect(), rows })
     }
 }
 
@@ -27,19 +31,35 @@ pub(crate) fn sections(run: &RunResult) -> Vec<Section> {
 pub(crate) fn key_figures(run: &RunResult) -> Vec<(&'static str, String)> {
     let window = &run.throughput.window;
     let mut figures = vec![
-        ("published per second", whole(window.published_per_second())),
-        ("delivered per second", whole(window.delivered_per_second())),
+        ("messages published per second", whole(window.published_per_second())),
+        ("messages delivered per second", whole(window.delivered_per_second())),
     ];
     let mut latency = |name, summary: &LatencySummary, at| {
         figures.extend(summary.percentile(at).map(|value| (name, micros(value as f64))));
     };
-    latency("publish p50", &run.latency.publish, 50.0);
-    latency("publish p99", &run.latency.publish, 99.0);
-    latency("end to end p50", &run.latency.end_to_end, 50.0);
-    latency("end to end p99", &run.latency.end_to_end, 99.0);
+    latency("publish latency p50", &run.latency.publish, 50.0);
+    latency("publish latency p99", &run.latency.publish, 99.0);
+    match slowest_from_the_start(run) {
+        // What waited for late applications says nothing of how long a message takes.
+        Some(summary) => {
+            latency("end to end latency p50, there from the start", summary, 50.0);
+            latency("end to end latency p99, there from the start", summary, 99.0);
+        }
+        None => {
+            latency("end to end latency p50", &run.latency.end_to_end, 50.0);
+            latency("end to end latency p99", &run.latency.end_to_end, 99.0);
+        }
+    }
     figures.extend(run.broker_cpu_per_million().map(|cpu| ("broker CPU per million published", seconds(cpu))));
     figures.extend(run.brokers.first().map(|broker| ("broker memory at most", megabytes(broker.rss_max as f64))));
     figures
+}
+
+/// Where applications joined late: of those that did not, the one with the highest p99.
+pub(crate) fn slowest_from_the_start(run: &RunResult) -> Option<&LatencySummary> {
+    let is_late = |name: &String| run.catch_up.iter().any(|late| late.application == *name);
+    let of_those = run.latency.applications.iter().filter(|(name, _)| !run.catch_up.is_empty() && !is_late(name));
+    of_those.map(|(_, summary)| summary).max_by_key(|summary| summary.percentile(99.0))
 }
 
 /// `VALID` or `INVALID`, and why.
@@ -60,7 +80,15 @@ fn latency(run: &RunResult) -> Option<Section> {
     };
     let mut rows = vec![row("publish", &run.latency.publish), row("end to end", &run.latency.end_to_end)];
     rows.extend(run.latency.applications.iter().map(|(name, summary)| row(name, summary)));
-    Some(Section { title: "Latency", head, rows })
+    let from = match run.throughput.window.offered_per_second {
+        Some(_) => "from the moment when a message was due",
+        None => "from the moment when a message was sent",
+    };
+    let note = format!(
+        "Publish: {from} to its receipt. End to end: from the same moment to the application. All messages of the window count, also those \
+         whose receipt or delivery came after it."
+    );
+    Some(Section { title: "Latency", note, head, rows })
 }
 
 fn catch_up(run: &RunResult) -> Option<Section> {
@@ -70,7 +98,9 @@ fn catch_up(run: &RunResult) -> Option<Section> {
         vec![one.application.clone(), format!("{:.1} s", one.joined), backlog, since(one.since_run_start), since(one.since_join)]
     };
     let head = ["application", "joined at", "backlog then", "caught up, since the run's start", "caught up, since it joined"];
-    Section::new("Catching up", &head, run.catch_up.iter().map(row).collect())
+    let note = "Two clocks: since the measured window began, and since the application joined. An application has caught up when no more \
+                waits for it than is published in 0.2 s.";
+    Section::new("Catching up", note, &head, run.catch_up.iter().map(row).collect())
 }
 
 fn processes(run: &RunResult) -> Option<Section> {
@@ -101,10 +131,14 @@ fn processes(run: &RunResult) -> Option<Section> {
         "RSS mean",
         "RSS max",
         "voluntary switches per million",
-        "involuntary",
-        "written",
+        "involuntary switches per million",
+        "written to storage",
     ];
-    Section::new("Processes, in the measured window", &head, run.brokers.iter().chain(&run.generator).map(row).collect())
+    let note = match run.throughput.window.applications {
+        0 | 1 => "Per million: for each million of messages that were published.".to_owned(),
+        several => format!("Per million: for each million of messages that were published, each of which was delivered {several} times."),
+    };
+    Section::new("Processes, in the measured window", &note, &head, run.brokers.iter().chain(&run.generator).map(row).collect())
 }
 
 fn kinds(run: &RunResult) -> Option<Section> {
@@ -115,28 +149,39 @@ fn kinds(run: &RunResult) -> Option<Section> {
         let most = of_kind.iter().map(|thread| thread.share).fold(0.0, f64::max);
         let switches: f64 = of_kind.iter().map(|thread| thread.voluntary_switches).sum();
         let (total, most) = (format!("{:.1} %", total * 100.0), format!("{:.1} %", most * 100.0));
-        vec![name.to_owned(), of_kind.len().to_string(), total, most, whole(switches)]
+        let busy = of_kind.iter().filter(|thread| thread.share > BUSY_SHARE).count();
+        vec![name.to_owned(), of_kind.len().to_string(), busy.to_string(), total, most, whole(switches)]
     };
     let kinds = [(ThreadKind::Loop, "I/O loops"), (ThreadKind::LogWriter, "log writer, storage"), (ThreadKind::Helper, "helpers")];
-    let head = ["broker threads", "threads", "share of a core, all", "the busiest", "voluntary switches per second"];
-    Section::new("Broker threads by kind", &head, kinds.map(row).to_vec())
+    let head = [
+        "broker threads",
+        "threads",
+        "above 5 % of a core",
+        "share of a core, all",
+        "share of a core, the busiest",
+        "voluntary switches per second",
+    ];
+    let note = format!("CPU time over {:.0} s inside the window.", threads.seconds);
+    Section::new("Broker threads by kind", &note, &head, kinds.map(row).to_vec())
 }
 
 fn cache(run: &RunResult) -> Option<Section> {
     let cache = run.cache.as_ref()?;
-    let count = |count: Option<u64>| count.map_or_else(|| "–".to_owned(), |count| whole(count as f64));
-    let ratio = cache.hit_ratio().map_or_else(|| "–".to_owned(), |ratio| format!("{:.2} %", ratio * 100.0));
-    let row = vec![
-        cache.source.clone(),
-        ratio,
-        count(Some(cache.hits)),
-        count(Some(cache.misses)),
-        count(cache.storage_reads),
-        count(cache.storage_entries),
-        cache.storage_bytes.map_or_else(|| "–".to_owned(), |bytes| megabytes(bytes as f64)),
+    let count = |count: u64| whole(count as f64);
+    let columns = [
+        ("source", Some(cache.source.clone())),
+        ("hit ratio", cache.hit_ratio().map(|ratio| format!("{:.2} %", ratio * 100.0))),
+        ("hits", Some(count(cache.hits))),
+        ("misses", Some(count(cache.misses))),
+        ("storage reads", cache.storage_reads.map(count)),
+        ("entries read from storage", cache.storage_entries.map(count)),
+        ("bytes read from storage", cache.storage_bytes.map(|bytes| megabytes(bytes as f64))),
     ];
-    let head = ["source", "hit ratio", "hits", "misses", "storage reads", "entries read", "bytes read"];
-    Section::new("Entry cache", &head, vec![row])
+    // What a broker does not tell has no column.
+    let (head, row): (Vec<&str>, Vec<String>) = columns.into_iter().filter_map(|(name, value)| Some((name, value?))).unzip();
+    let note = "Entries that consumers were given, from the window's beginning until everything had arrived: from memory (hits), or read \
+                from storage.";
+    Section::new("Entry cache", note, &head, vec![row])
 }
 
 fn reconnect(run: &RunResult) -> Option<Section> {
@@ -150,7 +195,8 @@ fn reconnect(run: &RunResult) -> Option<Section> {
         whole(storm.acknowledged_lost as f64),
     ];
     let head = ["gateways", "broker away", "all attached after", "all publish after", "acknowledged and lost"];
-    Section::new("Reconnect storm", &head, vec![row])
+    let note = "Seconds since the broker took connections again.";
+    Section::new("Reconnect storm", note, &head, vec![row])
 }
 
 fn host(run: &RunResult) -> Option<Section> {
@@ -164,8 +210,10 @@ fn host(run: &RunResult) -> Option<Section> {
         number(host.load_before),
         if host.is_noisy() { "noisy" } else { "quiet" }.to_owned(),
     ];
-    let head = ["processors", "busy", "by others", "stolen", "waiting for storage", "load average before", "host"];
-    Section::new("Host", &head, vec![row])
+    let head =
+        ["processors", "busy", "busy with other processes", "taken away by the host", "waiting for storage", "load average before", "host"];
+    let note = "Processors on average over the window. A host is noisy when other processes use more than 5 % of it, or more than 1 % is taken away.";
+    Section::new("Host", note, &head, vec![row])
 }
 
 fn correctness(run: &RunResult) -> Option<Section> {
@@ -175,7 +223,8 @@ fn correctness(run: &RunResult) -> Option<Section> {
         std::iter::once(application.name.clone()).chain(counts.map(|count| whole(count as f64))).collect()
     };
     let head = ["application", "received", "duplicates", "out of order", "invalid", "missing"];
-    Section::new("Correctness, warm-up included", &head, run.correctness.applications.iter().map(row).collect())
+    let note = "A run is valid when nothing is out of order, invalid or missing. Duplicates are counted and allowed.";
+    Section::new("Correctness, warm-up included", note, &head, run.correctness.applications.iter().map(row).collect())
 }
 
 /// The broker, the disk and the machine: name and value.
@@ -185,11 +234,15 @@ pub(crate) fn conditions(run: &RunResult) -> Vec<(String, String)> {
     let mut rows = vec![
         ("broker", format!("{} {}", broker.product, broker.version)),
         ("durability", durability(&broker.durability)),
+        ("a receipt waits for", broker.receipts.clone()),
         ("storage", disk(run)),
         ("service URL", broker.service_url.clone()),
         ("chosen settings", chosen(run)),
         ("broker's processors", broker.cpus.clone().unwrap_or_else(|| "all".to_owned())),
         ("started as", broker.command.join(" ")),
+        ("warm-up", warm_up(&settings.scenario)),
+        ("the broker when the window began", age(run)),
+        ("entry cache", if run.cache.is_none() { "the broker does not tell of it".to_owned() } else { String::new() }),
         (
             "machine",
             format!(
@@ -206,6 +259,28 @@ pub(crate) fn conditions(run: &RunResult) -> Vec<(String, String)> {
     ];
     rows.retain(|(_, value)| !value.is_empty());
     rows.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+/// What was sent before the window; nothing for a record that does not tell.
+fn warm_up(scenario: &Value) -> String {
+    let field = |name: &str| scenario.pointer(&format!("/warmUp/{name}")).and_then(Value::as_f64).filter(|value| *value > 0.0);
+    let length = [field("seconds").map(seconds), field("messages").map(|messages| format!("{} messages", whole(messages)))];
+    let length = length.into_iter().flatten().collect::<Vec<_>>().join(" or ");
+    match (length.is_empty(), field("rounds")) {
+        (true, Some(_)) => "none".to_owned(),
+        (false, Some(rounds)) => {
+            let rounds = if rounds > 1.0 { format!(" in {rounds:.0} rounds") } else { String::new() };
+            let pause = field("pauseSeconds").map(|pause| format!(", then {} without load", seconds(pause))).unwrap_or_default();
+            format!("{length} of the same load{rounds}, received in full{pause}; checked and not measured")
+        }
+        _ => String::new(),
+    }
+}
+
+fn age(run: &RunResult) -> String {
+    let Some(broker) = run.brokers.first() else { return String::new() };
+    let aged = broker.age_seconds.zip(broker.cpu_seconds_before);
+    aged.map(|(age, cpu)| format!("its process was {} old and had used {} of CPU", seconds(age), seconds(cpu))).unwrap_or_default()
 }
 
 fn durability(durability: &Durability) -> String {

@@ -7,6 +7,12 @@ use serde::{Deserialize, Serialize};
 pub struct ProcessUse {
     /// What it is called in the report, such as `broker`.
     pub name: String,
+    /// How old it was when the window began, in seconds.
+    #[serde(default)]
+    pub age_seconds: Option<f64>,
+    /// CPU seconds that it had used by then.
+    #[serde(default)]
+    pub cpu_seconds_before: Option<f64>,
     /// Length of the part of the window that was watched.
     pub seconds: f64,
     /// CPU seconds in it, with threads that ended meanwhile.
@@ -39,6 +45,9 @@ pub struct ProcessPoint {
     /// Resident memory at the end.
     pub rss: u64,
 }
+
+/// A thread with more than this share of a core is called busy.
+pub const BUSY_SHARE: f64 = 0.05;
 
 /// Where the CPU time went, thread by thread.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

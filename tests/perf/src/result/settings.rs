@@ -44,6 +44,9 @@ pub struct BrokerUnderTest {
     pub disk: Disk,
     /// Whether a receipt means that a message survives a loss of power.
     pub durability: Durability,
+    /// What a receipt waits for, in words; empty when nobody said.
+    #[serde(default)]
+    pub receipts: String,
 }
 
 /// What a broker stored messages on.

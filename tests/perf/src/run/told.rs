@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::result::{RunResult, Verdict};
+use crate::result::{LatencySummary, RunResult, Verdict};
 
 /// `VALID`, or `INVALID` with every reason on a line of its own. It is what is printed first.
 #[must_use]
@@ -54,6 +54,15 @@ pub fn summary(result: &RunResult) -> String {
             seconds(late.since_run_start)
         );
     }
+    if let ([_, ..], Some((name, tailing))) = (result.catch_up.as_slice(), tailing(result)) {
+        let at = |percentile| tailing.percentile(percentile).unwrap_or(0);
+        let _ = write!(text, "\n{name}, at the tail all the time: end to end p50 {} us, p99 {} us", at(50.0), at(99.0));
+    }
+    if let Some(cache) = &result.cache {
+        let read = cache.storage_entries.unwrap_or(0);
+        let reads = cache.storage_reads.map_or(String::new(), |reads| format!(" in {reads} reads"));
+        let _ = write!(text, "\nentry cache: {} hits, {} misses; {read} entries read from storage{reads}", cache.hits, cache.misses);
+    }
     if let Some(storm) = &result.reconnect {
         let after = |all: Option<f64>| all.map_or("not all".to_owned(), |seconds| format!("all after {seconds:.2} s"));
         let (attached, all) = (after(storm.all_attached), after(storm.all_publish));
@@ -69,4 +78,9 @@ pub fn summary(result: &RunResult) -> String {
         let _ = write!(text, "\nnote: {remark}");
     }
     text
+}
+
+/// The first application that did not join late.
+fn tailing(result: &RunResult) -> Option<&(String, LatencySummary)> {
+    result.latency.applications.iter().find(|(name, _)| result.catch_up.iter().all(|late| late.application != *name))
 }

@@ -6,11 +6,8 @@ use anyhow::Context;
 
 use crate::{
     machine::{field, kibibytes},
-    result::{ThreadKind, ThreadShare, ThreadShares},
+    result::{BUSY_SHARE, ThreadKind, ThreadShare, ThreadShares},
 };
-
-/// A loop with more than this share of a core is called busy.
-const BUSY: f64 = 0.05;
 
 /// Counters of a process at one moment.
 #[derive(Clone, Debug)]
@@ -21,6 +18,8 @@ pub(super) struct Look {
     pub(super) cpu: f64,
     /// Of those, in the kernel.
     pub(super) system: f64,
+    /// Seconds since it was started.
+    pub(super) age: Option<f64>,
     pub(super) rss: u64,
     pub(super) written: Option<u64>,
     threads: HashMap<u32, Thread>,
@@ -38,7 +37,8 @@ impl Look {
     pub(super) fn at(pid: u32) -> anyhow::Result<Self> {
         let home = Path::new("/proc").join(pid.to_string());
         let at = Instant::now();
-        let (user, system) = times(&fs::read_to_string(home.join("stat"))?).context("a stat line without times")?;
+        let stat = fs::read_to_string(home.join("stat"))?;
+        let (user, system) = times(&stat).context("a stat line without times")?;
         let status = fs::read_to_string(home.join("status"))?;
         let mut threads = HashMap::new();
         for task in fs::read_dir(home.join("task"))? {
@@ -50,7 +50,7 @@ impl Look {
             }
         }
         let rss = field(&status, "VmRSS").and_then(kibibytes).unwrap_or(0);
-        Ok(Self { at, pid, cpu: user + system, system, rss, written: written(&home), threads })
+        Ok(Self { at, pid, cpu: user + system, system, age: age(&stat), rss, written: written(&home), threads })
     }
 
     /// CPU seconds since an earlier look at the same process.
@@ -100,7 +100,7 @@ pub(super) fn shares(before: &Look, after: &Look) -> ThreadShares {
     let mut threads: Vec<ThreadShare> = after.threads.iter().map(share).collect();
     threads.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| a.name.cmp(&b.name)));
     let loops = || threads.iter().filter(|thread| thread.kind == ThreadKind::Loop);
-    let (all, busy) = (loops().count() as u64, loops().filter(|thread| thread.share > BUSY).count() as u64);
+    let (all, busy) = (loops().count() as u64, loops().filter(|thread| thread.share > BUSY_SHARE).count() as u64);
     // An idle loop says something; an idle helper does not.
     threads.retain(|thread| thread.kind == ThreadKind::Loop || thread.share > 0.0);
     ThreadShares { from: 0.0, seconds, loops: all, busy_loops: busy, threads }
@@ -110,8 +110,9 @@ pub(super) fn shares(before: &Look, after: &Look) -> ThreadShares {
 /// The kernel keeps 15 bytes of a name.
 pub fn kind_of(name: &str) -> ThreadKind {
     const LOOPS: [&str; 2] = ["geminga-io-", "pulsar-io-"];
-    const LOG: [&str; 10] = [
+    const LOG: [&str; 11] = [
         "log-writer",
+        "log-sync",
         "Bookie",
         "bookie-",
         "ForceWrite",
@@ -140,6 +141,13 @@ fn times(stat: &str) -> Option<(f64, f64)> {
     Some((seconds(11)?, seconds(12)?))
 }
 
+/// Seconds since the process of a line of `/proc/PID/stat` was started.
+fn age(stat: &str) -> Option<f64> {
+    let started: u64 = stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()?;
+    let uptime: f64 = fs::read_to_string("/proc/uptime").ok()?.split_whitespace().next()?.parse().ok()?;
+    Some((uptime - started as f64 / rustix::param::clock_ticks_per_second() as f64).max(0.0))
+}
+
 fn written(home: &Path) -> Option<u64> {
     let io = fs::read_to_string(home.join("io")).ok()?;
     field(&io, "write_bytes")?.parse().ok()
@@ -161,6 +169,7 @@ mod tests {
         assert_eq!(kind_of("geminga-io-12"), ThreadKind::Loop);
         assert_eq!(kind_of("pulsar-io-3-12"), ThreadKind::Loop);
         assert_eq!(kind_of("ForceWriteThrea"), ThreadKind::LogWriter);
+        assert_eq!(kind_of("log-sync"), ThreadKind::LogWriter);
         assert_eq!(kind_of("bookkeeper-io-3"), ThreadKind::LogWriter);
         assert_eq!(kind_of("bookkeeper-ml-s"), ThreadKind::Helper);
         assert_eq!(kind_of("log-read-0"), ThreadKind::Helper);

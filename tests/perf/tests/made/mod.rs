@@ -107,6 +107,7 @@ fn settings(made: &Made) -> Settings {
             cpus: Some("0-1".to_owned()),
             disk: Disk { file_system: "ext4".to_owned(), ..Disk::default() },
             durability: Durability::Durable,
+            receipts: "a sync of the log".to_owned(),
         },
         machine: Machine { processor: "AMD EPYC".to_owned(), processors: 2, memory: 24 << 30, kernel: "Linux 6.18".to_owned() },
     }
@@ -189,6 +190,8 @@ fn broker(made: &Made, published: f64, random: &mut fastrand::Rng) -> ProcessUse
     });
     ProcessUse {
         name: "broker".to_owned(),
+        age_seconds: Some(31.0),
+        cpu_seconds_before: Some(24.0),
         seconds: f64::from(MEASURED),
         cpu_seconds,
         system_seconds: cpu_seconds * 0.6,
