@@ -1,4 +1,22 @@
 //! The entry cache. For now a tail cache: the newest entries of each topic, oldest dropped first, one byte budget per worker.
+//!
+//! Beside it stands what decides better, not on the message path yet. To be read in this order: [`policy`], what a policy is asked, and
+//! [`events`], what it is told; [`policies`], those that are built in, with their [`parameters`]; [`readers`], where cursors are; [`host`],
+//! which owns bytes and limits and asks a policy. Then how they are compared: [`trace`], [`replay`], [`optimum`], [`scenarios`] and [`table`].
+
+pub mod events;
+pub mod host;
+pub mod optimum;
+pub mod parameters;
+pub mod policies;
+pub mod policy;
+pub mod readers;
+pub mod replay;
+pub mod scenarios;
+pub mod table;
+pub mod trace;
+
+mod books;
 
 use std::collections::VecDeque;
 
