@@ -12,7 +12,7 @@ settings! {
     /// Event loops, connections and their limits.
     pub struct Connections, "Connections" {
         /// Event loops that serve every connection: Pulsar, plugin and HTTP. The default is min(2n, max(8, n/2)) for n processors, as affinity
-        /// and the control group's quota leave them; a number written here wins, but loops beyond 2n stay asleep: a loop never waits for the disk, so
+        /// and the control group's quota leave them; a number written here wins, but loops beyond n stay asleep: a loop never waits for the disk, so
         /// more of them would only make batches smaller. Too few: the busiest loop stays at 100 % while backlogs grow. Leave it blank unless you see that.
         io_threads: NonZeroUsize = "numIOThreads", Number(NonZeroUsize::MIN, MAX_LOOPS), default default_io_threads(processors()),
             told "min(2n, max(8, n/2)) for n processors";

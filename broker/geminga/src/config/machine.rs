@@ -19,10 +19,10 @@ pub fn default_io_threads(processors: NonZeroUsize) -> NonZeroUsize {
     NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN)
 }
 
-/// Event loops at most that are given work. A loop never waits for anything but work, so one per processor is enough, and a second one
-/// evens out what they get; each further one only adds turns and hand-overs.
+/// Event loops at most that are given work. A loop never waits for anything but work, so one per processor is enough; each further one
+/// only adds turns and hand-overs.
 pub fn most_working_loops(processors: NonZeroUsize) -> NonZeroUsize {
-    processors.saturating_mul(NonZeroUsize::MIN.saturating_add(1))
+    processors
 }
 
 /// Memory this process may use: the lowest limit of its control groups, or what the machine has.
