@@ -340,20 +340,7 @@ fn grants_without_anybody_asking_for_them_are_refused() {
 
 #[test]
 fn permissions_are_kept_in_the_policies() {
-    let asking = server::AuthSettings {
-        token: None,
-        passwords: None,
-        tls: false,
-        anonymous: Some("root".into()),
-        refresh: Duration::from_secs(60),
-        proxy_roles: Vec::new(),
-        verify_original: false,
-        authorize: true,
-        max_failures: 0,
-        superusers: vec!["root".into()],
-        wildcards: false,
-    };
-    let own = start(AdminOptions::default(), |settings| settings.auth = Some(asking));
+    let own = grants::asking();
     let told = |method, path: &str, body| {
         let answer = ask_at(own, method, path, body);
         (answer.status, answer.body)

@@ -12,7 +12,7 @@ pub(super) fn tell(out: &mut Exposition, cluster: &str, scrape: &Scrape) {
     of_topics(out, cluster, &all);
     connections(out, cluster, scrape);
     cache(out, cluster, scrape, &all);
-    load(out, cluster, scrape, &all);
+    load(out, cluster, scrape);
     let writable = u8::from(scrape.stats.storage_problem.is_none());
     let family = Family::gauge("geminga_storage_writable", "1 while publishes are taken, 0 while storage refuses them.");
     out.single(family, cluster, writable);
@@ -57,8 +57,12 @@ fn connections(out: &mut Exposition, cluster: &str, scrape: &Scrape) {
     }
 }
 
+fn cache_bytes(scrape: &Scrape) -> u64 {
+    scrape.stats.workers.iter().map(|w| w.cache_bytes).sum()
+}
+
 fn cache(out: &mut Exposition, cluster: &str, scrape: &Scrape, all: &Numbers) {
-    let used = scrape.stats.workers.iter().map(|w| w.cache_bytes).sum::<u64>();
+    let used = cache_bytes(scrape);
     for (family, value) in [
         (Family::gauge("pulsar_ml_cache_used_size", "Bytes in the entry cache."), as_number(used)),
         (Family::gauge("pulsar_ml_cache_hits_rate", "Entries delivered from the cache in a second."), all.rates.cache_hits),
@@ -74,11 +78,11 @@ fn cache(out: &mut Exposition, cluster: &str, scrape: &Scrape, all: &Numbers) {
 }
 
 /// What boards of Pulsar's load balancer ask for, in per cent.
-fn load(out: &mut Exposition, cluster: &str, scrape: &Scrape, all: &Numbers) {
+fn load(out: &mut Exposition, cluster: &str, scrape: &Scrape) {
     let labels = [cluster, &label("broker", &scrape.broker), &label("metric", "loadBalancing")].join(",");
     let cores = std::thread::available_parallelism().map_or(1.0, |cores| cores.get() as f64);
     let busy = scrape.stats.workers.iter().map(|w| w.busy).sum::<f64>() * 100.0 / cores;
-    let used = scrape.stats.workers.iter().map(|w| w.cache_bytes).sum::<u64>();
+    let used = cache_bytes(scrape);
     let share = |used: f64, of: f64| if of > 0.0 { used * 100.0 / of } else { 0.0 };
     out.single(Family::gauge("pulsar_lb_cpu_usage", "Per cent of all cores that the event loops used."), &labels, busy);
     let resident = as_number(scrape.process.resident_bytes.unwrap_or(0));
@@ -86,7 +90,6 @@ fn load(out: &mut Exposition, cluster: &str, scrape: &Scrape, all: &Numbers) {
     out.single(Family::gauge("pulsar_lb_memory_usage", "Per cent of the memory budget that is resident."), &labels, memory);
     let direct = share(as_number(used), scrape.cache_limit as f64);
     out.single(Family::gauge("pulsar_lb_directMemory_usage", "Per cent of the entry cache that is used."), &labels, direct);
-    let _ = all;
 }
 
 fn process(out: &mut Exposition, cluster: &str, process: &ProcessStats) {

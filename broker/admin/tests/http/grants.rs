@@ -10,7 +10,7 @@ use server::AuthSettings;
 use super::{ask_at, done, start, told};
 
 /// A server that asks what callers may do, and lets everybody be a super-user.
-fn asking() -> SocketAddr {
+pub(super) fn asking() -> SocketAddr {
     let auth = AuthSettings {
         token: None,
         passwords: None,
